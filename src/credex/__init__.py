@@ -1,0 +1,65 @@
+"""credex: explanations of single predictions, and how far each number can be trusted."""
+
+from credex.domains import Masks, Tabular
+from credex.errors import (
+    BudgetError,
+    CredexError,
+    InputError,
+    InterruptedRun,
+    MissingExtraError,
+    ModelError,
+    ModelOutputError,
+    ModelRaisedError,
+    RandomModelError,
+)
+from credex.explainers import BayesLIME, BayesSHAP
+from credex.explanation import Explanation, Explanations, Failure
+from credex.kernels import Exponential, shapley_kernel
+from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
+from credex.samplers import PaperFocused, Paired, Random
+from credex.stopping import (
+    Forecast,
+    Queries,
+    RankingSettled,
+    RelativeWidth,
+    WallClock,
+    Width,
+    perturbations_to_go,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BayesLIME",
+    "BayesSHAP",
+    "BudgetError",
+    "CredexError",
+    "ErrorPosterior",
+    "Explanation",
+    "Explanations",
+    "Exponential",
+    "Failure",
+    "Forecast",
+    "InputError",
+    "InterruptedRun",
+    "Interval",
+    "LinearPosterior",
+    "Masks",
+    "MissingExtraError",
+    "ModelError",
+    "ModelOutputError",
+    "ModelRaisedError",
+    "Paired",
+    "PaperFocused",
+    "Prior",
+    "Queries",
+    "Random",
+    "RandomModelError",
+    "RankingSettled",
+    "RelativeWidth",
+    "Tabular",
+    "WallClock",
+    "Width",
+    "perturbations_to_go",
+    "shapley_kernel",
+]

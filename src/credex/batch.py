@@ -1,0 +1,315 @@
+"""Driving runs: one by itself, or many whose asks are stacked into large model calls."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from credex.errors import CredexError, InputError, InterruptedRun
+from credex.explanation import Explanation, Explanations, Failure
+from credex.loop import Run, State
+from credex.options import Options
+from credex.recipes.base import Context
+from credex.value import Answer, Ask, Desk
+
+if TYPE_CHECKING:
+    from credex.explainers import Explainer
+
+Item = Explanation | Failure | None
+
+
+def drive(running: Run, desk: Desk) -> Iterator[State]:
+    """Run one generator against the desk and yield its states."""
+    reply: list[Answer] | None = None
+    while True:
+        try:
+            event = running.send(reply)
+        except StopIteration:
+            return
+        reply = None
+        while not isinstance(event, State):
+            try:
+                answers = desk.answer(event)
+            except KeyboardInterrupt as stop:
+                event = running.throw(stop)
+                continue
+            bad = next((a for a in answers if isinstance(a, CredexError)), None)
+            if bad is not None:
+                running.throw(bad)
+                return
+            event = running.send([a for a in answers if isinstance(a, Answer)])
+        yield event
+
+
+@dataclass
+class _Row:
+    """A row of a batch on its way."""
+
+    at: int
+    run: Run
+    asks: list[Ask]
+    last: State | None = None
+
+
+def explain_batch(
+    explainer: Explainer,
+    X: Any,
+    *,
+    goals: dict[str, Any],
+    start: Explanations | None,
+    cohort: Any,
+    n_jobs: int,
+    workers: str,
+    on_error: str,
+    progress: bool | None,
+    options: Options,
+) -> Explanations:
+    """Explain the rows of ``X``; see `Explainer.explain_many`."""
+    if on_error not in ("raise", "record"):
+        msg = f"on_error must be 'raise' or 'record'; got {on_error!r}"
+        raise InputError(msg)
+    if workers not in ("auto", "threads", "processes"):
+        msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
+        raise InputError(msg)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1:
+        msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
+        raise InputError(msg)
+    begun = time.perf_counter()
+    rows = explainer.domain.split(X)
+    cohorts = _cohorts(cohort, len(rows))
+    done = _done(start, len(rows))
+    todo = [i for i in range(len(rows)) if done[i] is None]
+    jobs = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
+    how = _how(explainer, jobs, workers)
+    bar = _bar(len(rows), len(rows) - len(todo), progress)
+    share = _Share(explainer, rows, cohorts, goals, options, on_error)
+    counts = [0, 0]
+    complete = True
+    try:
+        if jobs == 1:
+            desk = explainer._desk(options)
+            _together(share, todo, desk, Context(), done, bar)
+            counts = [desk.rows_sent, desk.calls]
+        elif how.startswith("threads"):
+            counts = _threads(share, todo, jobs, done, bar)
+        else:
+            how, counts = _processes(share, todo, jobs, done, bar)
+    except KeyboardInterrupt:
+        complete = False
+    finally:
+        bar.close()
+    before = (start.n_model_rows, start.n_calls, start.seconds) if start is not None else (0, 0, 0.0)
+    out = Explanations(
+        tuple(done),
+        before[0] + counts[0],
+        before[1] + counts[1],
+        before[2] + time.perf_counter() - begun,
+        how,
+        complete,
+    )
+    if not complete:
+        left = sum(item is None for item in done)
+        stop = InterruptedRun(f"interrupted with {left} rows to go; explain_many(X, start=….partial)")
+        stop.partial = out
+        raise stop
+    return out
+
+
+@dataclass
+class _Share:
+    """What every worker needs."""
+
+    explainer: Explainer
+    rows: Sequence[Any]
+    cohorts: Sequence[Any]
+    goals: dict[str, Any]
+    options: Options
+    on_error: str
+
+    def begin(self, i: int, desk: Desk, context: Context) -> Run:
+        ex, cohort = self.explainer, self.cohorts[i]
+        recipe, plan = ex._prepared(
+            self.rows[i],
+            self.goals["width"],
+            self.goals["queries"],
+            self.goals["max_queries"],
+            self.goals["stop"],
+            None,
+            cohort,
+            self.options,
+            context,
+        )
+        return ex._run(recipe, plan, desk, self.options, cohort, pace=False)
+
+
+def _together(
+    share: _Share, todo: Sequence[int], desk: Desk, context: Context, done: list[Item], bar: Any
+) -> None:
+    """Advance many rows side by side, their asks stacked."""
+    waiting = list(reversed(todo))
+    active: list[_Row] = []
+    while waiting or active:
+        load = sum(a.rows for row in active for a in row.asks)
+        while waiting and load < desk.batch_rows:
+            i = waiting.pop()
+            try:
+                row = _Row(i, share.begin(i, desk, context), [])
+            except CredexError as error:
+                _fail(share, i, error, done, bar)
+                continue
+            if _advance(share, row, None, done, bar):
+                active.append(row)
+                load += sum(a.rows for a in row.asks)
+        answers = desk.answer([a for row in active for a in row.asks])
+        at, still = 0, []
+        for row in active:
+            own = answers[at : at + len(row.asks)]
+            at += len(row.asks)
+            if _advance(share, row, own, done, bar):
+                still.append(row)
+        active = still
+
+
+def _advance(
+    share: _Share, row: _Row, own: list[Answer | CredexError] | None, done: list[Item], bar: Any
+) -> bool:
+    """Send a row its answers; True if it wants more."""
+    try:
+        bad = next((a for a in own or () if isinstance(a, CredexError)), None)
+        if bad is not None:
+            row.run.throw(bad)
+        event = row.run.send(None if own is None else [a for a in own if isinstance(a, Answer)])
+        while isinstance(event, State):
+            row.last = event
+            event = row.run.send(None)
+    except StopIteration:
+        if row.last is not None:
+            done[row.at] = row.last.explanation
+        bar.update(1)
+        return False
+    except CredexError as error:
+        if isinstance(error, InterruptedRun):
+            raise
+        _fail(share, row.at, error, done, bar)
+        return False
+    row.asks = event
+    return True
+
+
+def _fail(share: _Share, i: int, error: CredexError, done: list[Item], bar: Any) -> None:
+    label = getattr(share.rows[i], "label", None)
+    label = i if label is None else label
+    if share.on_error == "raise":
+        error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
+        raise error
+    done[i] = Failure(label, error)
+    bar.update(1)
+
+
+def _threads(share: _Share, todo: list[int], jobs: int, done: list[Item], bar: Any) -> list[int]:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    desk, context = share.explainer._desk(share.options), Context()
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [
+            pool.submit(_together, share, block, desk, context, done, bar)
+            for block in _blocks(todo, jobs)
+        ]
+        for f in futures:
+            f.result()
+    return [desk.rows_sent, desk.calls]
+
+
+def _processes(
+    share: _Share, todo: list[int], jobs: int, done: list[Item], bar: Any
+) -> tuple[str, list[int]]:
+    import pickle  # noqa: PLC0415, S403 - our own data, to our own workers
+
+    from joblib import Parallel, delayed  # noqa: PLC0415
+
+    counts = [0, 0]
+    blocks = _blocks(todo, jobs * 4 if len(todo) >= 8 * jobs else jobs)
+    try:
+        pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator")
+        for block, (items, rows, calls) in zip(
+            blocks, pool(delayed(_in_worker)(share, block) for block in blocks), strict=True
+        ):
+            for i, item in zip(block, items, strict=True):
+                done[i] = item
+            counts[0], counts[1] = counts[0] + rows, counts[1] + calls
+            bar.update(len(block))
+    except (pickle.PicklingError, TypeError, AttributeError) as cause:
+        if isinstance(cause, TypeError | AttributeError) and "pickle" not in str(cause):
+            raise
+        how = f"threads ({jobs}): the model cannot be pickled"
+        left = [i for i in todo if done[i] is None]
+        return how, _threads(share, left, jobs, done, bar)
+    return f"processes ({jobs})", counts
+
+
+def _in_worker(share: _Share, block: list[int]) -> tuple[list[Item], int, int]:
+    done: list[Item] = [None] * len(share.rows)
+    desk = share.explainer._desk(share.options)
+    _together(share, block, desk, Context(), done, _NoBar())
+    return [done[i] for i in block], desk.rows_sent, desk.calls
+
+
+def _blocks(todo: list[int], n: int) -> list[list[int]]:
+    n = max(min(n, len(todo)), 1)
+    size, extra = divmod(len(todo), n)
+    out, at = [], 0
+    for b in range(n):
+        step = size + (b < extra)
+        out.append(todo[at : at + step])
+        at += step
+    return [b for b in out if b]
+
+
+def _how(explainer: Explainer, jobs: int, workers: str) -> str:
+    if jobs == 1:
+        return "one worker"
+    shared = explainer.method == "BayesLIME" and getattr(explainer.domain, "around", "") == "training"
+    if workers == "threads" or (workers == "auto" and shared):
+        why = "" if workers == "threads" else ": rows share their perturbations"
+        return f"threads ({jobs}){why}"
+    return f"processes ({jobs})"
+
+
+def _cohorts(cohort: Any, n: int) -> list[Any]:
+    if cohort is None or isinstance(cohort, str) or not hasattr(cohort, "__len__"):
+        return [cohort] * n
+    if len(cohort) != n:
+        msg = f"cohort has {len(cohort)} entries for {n} rows"
+        raise InputError(msg)
+    return list(cohort)
+
+
+def _done(start: Explanations | None, n: int) -> list[Item]:
+    if start is None:
+        return [None] * n
+    if len(start) != n:
+        msg = f"start has {len(start)} rows, X has {n}"
+        raise InputError(msg)
+    return list(start.items)
+
+
+class _NoBar:
+    """Progress for nobody."""
+
+    def update(self, n: int) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _bar(total: int, initial: int, progress: bool | None) -> Any:
+    if progress is False:
+        return _NoBar()
+    from tqdm import tqdm  # noqa: PLC0415
+
+    quiet = None if progress is None else False  # None: a bar on a terminal, nothing in a pipe
+    return tqdm(total=total, initial=initial, desc="explaining", unit="row", disable=quiet)

@@ -1,0 +1,177 @@
+"""The model, whatever it is: rows in, checked ``(n, k)`` floats out, counted and timed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from credex.errors import InputError, ModelOutputError, ModelRaisedError, RandomModelError
+from credex.typing import Floats, Native, Outputs
+
+Target = int | str | bool | float | None
+
+SAME = 1e-9
+"""Two answers for one row are the same if they differ by less, relative to their size."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reply:
+    """What one call of the model gave."""
+
+    y: Outputs
+    seconds: float
+
+
+class BlackBox:
+    """Adapts a model: a callable, or anything with ``predict_proba``, else ``predict``.
+
+    Parameters
+    ----------
+    model
+        Maps n rows to ``(n,)`` or ``(n, k)`` numbers.
+    target
+        Output to explain: an index, or a class label if the model has ``classes_``. Labels win.
+        ``None`` explains all outputs.
+    """
+
+    def __init__(self, model: Any, target: Target = None) -> None:
+        self.model = model
+        self.call, self.source = _callable(model)
+        owner = getattr(self.call, "__self__", model)
+        proba = getattr(self.call, "__name__", "") == "predict_proba"
+        classes = getattr(owner, "classes_", None) if proba else None
+        flat = classes is not None and not isinstance(classes, list | tuple)
+        self.classes: tuple[Any, ...] | None = tuple(np.asarray(classes).tolist()) if flat else None
+        self.target = target
+        self._index = self._resolve(target)
+
+    def _resolve(self, target: Target) -> int | None:
+        if target is None:
+            return None
+        if self.classes is not None:
+            for i, label in enumerate(self.classes):
+                if label == target and isinstance(label, str) == isinstance(target, str):
+                    return i
+        whole = isinstance(target, int | np.integer) and not isinstance(target, bool)
+        if whole and int(target) >= 0:
+            if self.classes is None or int(target) < len(self.classes):
+                return int(target)
+        if self.classes is not None:
+            known = ", ".join(repr(c) for c in self.classes)
+            msg = f"target={target!r} is neither a class of the model ({known}) nor an index "
+            msg += f"below {len(self.classes)}"
+            raise InputError(msg)
+        msg = f"target={target!r}: this model has no class labels (it is used through "
+        msg += f"{self.source}); give the output's index, 0, 1, …"
+        raise InputError(msg)
+
+    def ask(self, rows: Native, n: int) -> Reply:
+        """Call the model on ``n`` rows and check what it returns."""
+        start = time.perf_counter()
+        try:
+            raw = self.call(rows)
+        except Exception as cause:
+            msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
+            raise ModelRaisedError(msg) from cause
+        seconds = time.perf_counter() - start
+        return Reply(self._checked(raw, n), seconds)
+
+    def _checked(self, raw: Any, n: int) -> Outputs:
+        y = _as_floats(raw, self.source)
+        if y.ndim == 0:
+            msg = f"the model returned the single number {float(y):g} for {n} rows; "
+            msg += "it must return one number (or one row of k numbers) for each row"
+            raise ModelOutputError(msg)
+        if y.ndim > 2:  # noqa: PLR2004
+            msg = f"the model returned an array of shape {y.shape} for {n} rows; "
+            msg += "(n,) or (n, k) is needed"
+            raise ModelOutputError(msg)
+        if len(y) != n:
+            msg = f"the model returned {len(y)} values for {n} rows; it must return one for each"
+            raise ModelOutputError(msg)
+        y = y[:, None] if y.ndim == 1 else y
+        if y.shape[1] == 0:
+            msg = f"the model returned no output at all: an array of shape {y.shape}"
+            raise ModelOutputError(msg)
+        if self._index is not None:
+            if self._index >= y.shape[1]:
+                msg = f"target={self.target!r}: the model has only {y.shape[1]} "
+                msg += f"output{'s' if y.shape[1] > 1 else ''}; use an index below {y.shape[1]}"
+                raise InputError(msg)
+            y = y[:, self._index : self._index + 1]
+        if not np.all(np.isfinite(y)):
+            row, col = (int(i) for i in np.argwhere(~np.isfinite(y))[0])
+            bad = int(np.sum(~np.isfinite(y).all(axis=1)))
+            msg = f"the model returned {y[row, col]} (output {col}, row {row} of the call; "
+            msg += f"{bad} of {n} rows are not finite)"
+            raise ModelOutputError(msg)
+        return np.ascontiguousarray(y, dtype=np.float64)
+
+    def output_names(self, k: int) -> tuple[str, ...]:
+        """Names of the k outputs that are explained."""
+        if self._index is not None:
+            name = self.classes[self._index] if self.classes is not None else self._index
+            return (str(name),)
+        if self.classes is not None and len(self.classes) == k:
+            return tuple(str(c) for c in self.classes)
+        return tuple(str(i) for i in range(k))
+
+
+def check_repeat(first: Floats, second: Floats) -> None:
+    """Raise if a model gave two answers, ``(k,)`` each, for the same row."""
+    gap = np.abs(first - second)
+    if np.any(gap > SAME * np.maximum(1.0, np.abs(first))):
+        j = int(np.argmax(gap))
+        msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "
+        msg += "If it is random on purpose, say noisy=True"
+        raise RandomModelError(msg)
+
+
+def _callable(model: Any) -> tuple[Callable[[Any], Any], str]:
+    if isinstance(model, type):
+        msg = f"model is the class {model.__name__}, not a fitted model; fit one first"
+        raise InputError(msg)
+    for name in ("predict_proba", "predict"):
+        method = getattr(model, name, None)
+        if callable(method):
+            return method, name
+    if callable(model):
+        return model, getattr(model, "__name__", type(model).__name__)
+    msg = f"model must be a callable or have predict_proba or predict; got {type(model).__name__}"
+    raise InputError(msg)
+
+
+def _as_floats(raw: Any, source: str) -> Floats:
+    if raw is None:
+        msg = "the model returned None; does the function end without a return?"
+        raise ModelOutputError(msg)
+    if isinstance(raw, Sequence) and not isinstance(raw, str) and len(raw) and _is_2d(raw[0]):
+        msg = f"the model returned a list of {len(raw)} arrays (a multi-output classifier?); "
+        msg += "wrap it in a function that returns one (n, k) array"
+        raise ModelOutputError(msg)
+    if "torch" in sys.modules and hasattr(raw, "detach"):
+        raw = raw.detach().cpu().numpy()
+    a = np.asarray(raw)
+    if a.dtype.kind in "OUS":
+        try:
+            return np.asarray(a, dtype=np.float64)
+        except (TypeError, ValueError):
+            sample = a.ravel()[0] if a.size else None
+            msg = f"the model returned {sample!r} where a number is needed"
+            if source == "predict":
+                msg += "; it predicts labels: give a model with predict_proba, or a function "
+                msg += "that returns scores"
+            raise ModelOutputError(msg) from None
+    if a.dtype.kind not in "biuf":
+        msg = f"the model returned values of type {a.dtype}; real numbers are needed"
+        raise ModelOutputError(msg)
+    return np.asarray(a, dtype=np.float64)
+
+
+def _is_2d(first: Any) -> bool:
+    return getattr(first, "ndim", 0) == 2  # noqa: PLR2004

@@ -1,0 +1,190 @@
+"""What a domain is: the part of credex that knows what can be switched off in an input.
+
+A `Domain` looks at one instance with ``at(x)`` and answers with a `Neighbourhood`: the features,
+the background, and the two ways to make model inputs out of them, coalitions (BayesSHAP) and
+perturbations (BayesLIME). Right of here there are only masks, design rows and outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from credex.typing import Design, Floats, Ints, Masks, Native
+
+__all__ = ["Domain", "Neighbourhood", "Perturbations", "PerturbedRows"]
+
+
+class PerturbedRows(Protocol):
+    """Perturbed model inputs that are made only when somebody asks for them."""
+
+    def inputs(self) -> Native:
+        """All n rows in the user's own form."""
+        ...
+
+    def coordinates(self) -> Floats:
+        """``(n, p)`` numbers that say where each row lies."""
+        ...
+
+    def pick(self, positions: Ints) -> Native:
+        """Return the rows at these positions only."""
+        ...
+
+    def unique(self) -> tuple[Native, Ints | None]:
+        """Return the distinct rows and ``(n,)`` positions into them (``None``: all, in order)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbations:
+    """Perturbed inputs of one neighbourhood and the design rows that describe them.
+
+    Attributes
+    ----------
+    design
+        ``(n, d)`` booleans if every feature is binary, else float64.
+    key
+        Equal keys mean identical inputs, whatever the instance; ``None`` if they depend on it. A
+        tuple whose last part is the ``range`` of positions in the stream.
+    rows
+        Where the inputs come from; use the methods below.
+    """
+
+    design: Design
+    key: Hashable | None
+    rows: PerturbedRows
+
+    def __len__(self) -> int:
+        return len(self.design)
+
+    def inputs(self) -> Native:
+        """Return the n perturbed rows in the form the model expects."""
+        return self.rows.inputs()
+
+    def coordinates(self) -> Floats:
+        """Return ``(n, p)`` numbers that say where each perturbed input lies."""
+        return self.rows.coordinates()
+
+    def pick(self, positions: Ints) -> Native:
+        """Return the inputs at ``(m,)`` positions only."""
+        return self.rows.pick(positions)
+
+    def unique(self) -> tuple[Native, Ints | None]:
+        """Return the distinct inputs and the ``(n,)`` position of each row among them.
+
+        The positions are ``None`` where looking for repeats does not pay: the inputs are then all
+        n rows in order.
+        """
+        return self.rows.unique()
+
+
+@runtime_checkable
+class Neighbourhood(Protocol):
+    """One instance, and all the inputs that can be made by switching its features off."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The d feature names."""
+        ...
+
+    @property
+    def by_masks(self) -> bool:
+        """Whether perturbations are the masks themselves, so that each has a complement."""
+        ...
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The instance's value of each feature, for people to read."""
+        ...
+
+    @property
+    def label(self) -> object:
+        """Index label of the instance, or ``None``."""
+        ...
+
+    @property
+    def active(self) -> Masks:
+        """``(d,)``: the feature differs from at least one background row."""
+        ...
+
+    @property
+    def background_weights(self) -> Floats:
+        """``(B,)`` weights of the background rows, summing to 1."""
+        ...
+
+    @property
+    def background_note(self) -> str:
+        """How many rows stand for how many."""
+        ...
+
+    @property
+    def base_key(self) -> Hashable:
+        """Equal for neighbourhoods with the same ``base_inputs``."""
+        ...
+
+    @property
+    def design_at(self) -> Floats:
+        """``(d,)`` design row of the instance itself."""
+        ...
+
+    @property
+    def unit(self) -> tuple[str, ...]:
+        """What one unit of each feature's design column is."""
+        ...
+
+    @property
+    def feature_labels(self) -> tuple[str, ...]:
+        """Each feature as a condition, such as ``29 < age ≤ 41``."""
+        ...
+
+    def base_inputs(self) -> Native:
+        """Return the B background rows."""
+        ...
+
+    def instance_inputs(self) -> Native:
+        """Return the instance as one row."""
+        ...
+
+    def coalition_inputs(self, masks: Masks) -> tuple[Native, Ints | None]:
+        """Rows for ``(n, d)`` masks, and ``(n, B)`` positions into them (``None``: mask-major)."""
+        ...
+
+    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+        """Perturbations ``start`` to ``stop`` of the stream that belongs to ``seed``."""
+        ...
+
+    def payload(self) -> Any:
+        """Return the instance as JSON-safe values; `Domain.restore` reads it back."""
+        ...
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """Knows the training data (if any) and how an instance is taken apart."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The d feature names."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """One sentence about the background."""
+        ...
+
+    def at(self, x: Any) -> Neighbourhood:
+        """Look at one instance."""
+        ...
+
+    def split(self, X: Any) -> list[Any]:
+        """Take a batch apart into instances for `at`."""
+        ...
+
+    def concat(self, inputs: Sequence[Native]) -> Native:
+        """Stack blocks of model inputs."""
+        ...
+
+    def restore(self, payload: Any) -> Any:
+        """Turn `Neighbourhood.payload` back into an instance for `at`."""
+        ...

@@ -1,0 +1,50 @@
+"""Random numbers that are a pure function of (seed, width, position).
+
+Draws come in fixed blocks of 1024 rows, each from its own generator, so that the first 300 of
+2000 draws are the same as 300 draws, any slice can be made alone, and no state is shared.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from credex.errors import InputError
+from credex.typing import Floats
+
+__all__ = ["BLOCK", "blocks"]
+
+BLOCK = 1024
+_TAGS = {"uniform": 1, "normal": 2, "masks": 3}
+
+
+def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
+    """Return draws ``start`` to ``stop`` of a stream, ``(stop - start, width)``.
+
+    Parameters
+    ----------
+    seed
+        Integer ≥ 0 that names the stream.
+    tag
+        ``"uniform"`` and ``"masks"`` are uniform on [0, 1), ``"normal"`` is standard normal.
+    """
+    try:
+        number, first, last = operator.index(seed), operator.index(start), operator.index(stop)
+    except TypeError:
+        raise InputError(f"seed={seed!r}, start={start!r}, stop={stop!r}; pass integers") from None
+    if number < 0:
+        raise InputError(f"seed is {number}; pass an integer ≥ 0")
+    if not 0 <= first <= last:
+        raise InputError(f"start={first}, stop={last}; pass 0 ≤ start ≤ stop")
+    out = np.empty((last - first, width))
+    for block in range(first // BLOCK, -(-last // BLOCK)):
+        rng = np.random.default_rng([number, block, _TAGS[tag]])
+        low = max(first, block * BLOCK)
+        high = min(last, (block + 1) * BLOCK)
+        draw = rng.standard_normal if tag == "normal" else rng.random
+        # A block may be cut short at either end: its rows come in order from the generator.
+        if low > block * BLOCK:
+            draw((low - block * BLOCK, width))
+        draw(out=out[low - first : high - first])
+    return out

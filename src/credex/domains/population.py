@@ -1,0 +1,253 @@
+"""`Population`: training rows (all, or one cohort) as BayesSHAP and BayesLIME look at them.
+
+Both views are made when first asked for: the background of few rows, and the marginal
+distribution of each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from credex.domains.bins import Bins
+from credex.domains.codes import Codes, Likeness
+from credex.domains.draws import blocks
+from credex.domains.forms import Kind
+from credex.domains.summary import Summary, summarise
+from credex.domains.tables import Table, pick
+from credex.typing import Floats, Ints
+
+__all__ = ["Background", "Draws", "Marginal", "Population"]
+
+_FEW = 256  # a column with more distinct values is not searched for repeated rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """The rows that stand in for a switched-off feature, with their weights ``(B,)``."""
+
+    table: Table
+    summary: Summary
+    likeness: Likeness
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marginal:
+    """One column's distribution.
+
+    Attributes
+    ----------
+    rows
+        ``(N,)`` bin (ordered columns) or category number of each row.
+    mean, sd
+        Of the finite values; 0 and 1 for unordered or empty columns, ``sd`` is 1 if constant.
+    low, high
+        Smallest and largest finite value in standard deviations from the mean.
+    bins, codes
+        One of them says what ``rows`` means.
+    known
+        Whether an ordered column has any finite value.
+    """
+
+    rows: Ints
+    mean: float
+    sd: float
+    low: float
+    high: float
+    bins: Bins | None
+    codes: Codes | None
+    known: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """Training rows drawn for n perturbations.
+
+    Attributes
+    ----------
+    positions
+        ``(n, p)`` row that each column's value comes from.
+    codes
+        ``(n, p)`` bin or category number of that value.
+    """
+
+    positions: Ints
+    codes: NDArray[Any]
+
+
+class Population:
+    """Training rows with weights.
+
+    Parameters
+    ----------
+    table
+        N rows.
+    weights
+        ``(N,)`` non-negative, or ``None``.
+    roles
+        How each of the p columns is treated.
+    feature_of
+        ``(p,)`` feature each column belongs to.
+    bins
+        Number of bins of an ordered column.
+    most
+        Most background rows, or ``None`` for all.
+    key
+        What tells this population from others.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        weights: Floats | None,
+        *,
+        roles: tuple[Kind, ...],
+        feature_of: Ints,
+        bins: int,
+        most: int | None,
+        key: Hashable,
+    ) -> None:
+        self.table = table
+        self.weights = weights
+        self.roles = roles
+        self.feature_of = feature_of
+        self.key = key
+        self._bins = bins
+        self._most = most
+        self._marginals: dict[int, Marginal] = {}
+        self._few: dict[int, Ints | None] = {}
+        self._last: tuple[tuple[int, int, int], Draws] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without the last draws, which are quick to make again."""
+        return {**self.__dict__, "_last": None}
+
+    @cached_property
+    def background(self) -> Background:
+        """The summary of these rows."""
+        numeric = all(role in ("number", "date") for role in self.roles)
+        summary = summarise(self.table, self.weights, self._most, numeric=numeric)
+        table = self.table.take(summary.rows)
+        return Background(table, summary, Likeness.of(table))
+
+    @cached_property
+    def cumulative(self) -> Floats | None:
+        """``(N,)`` cumulative weights, or ``None`` for equal ones."""
+        return None if self.weights is None else np.cumsum(self.weights / self.weights.sum())
+
+    def marginal(self, j: int) -> Marginal:
+        """Return the distribution of column j."""
+        found = self._marginals.get(j)
+        if found is None:
+            ordered = self.roles[j] in ("number", "date")
+            found = self._ordered(j) if ordered else self._unordered(j)
+            self._marginals[j] = found
+        return found
+
+    def _unordered(self, j: int) -> Marginal:
+        codes = Codes.of(self.table, j)
+        return Marginal(codes.rows, 0.0, 1.0, 0.0, 0.0, None, codes, known=False)
+
+    def _ordered(self, j: int) -> Marginal:
+        values = self.table.floats(j)
+        bins = Bins.of(values, self._bins, self.weights)
+        finite = np.isfinite(values)
+        if self.weights is not None:
+            finite &= self.weights > 0
+        if not finite.any():
+            return Marginal(bins.index(values), 0.0, 1.0, 0.0, 0.0, bins, None, known=False)
+        kept = values[finite]
+        weights = None if self.weights is None else self.weights[finite]
+        # The first value is subtracted so that dates (large numbers) keep their digits.
+        mean = float(kept[0] + np.average(kept - kept[0], weights=weights))
+        sd = float(np.sqrt(np.average((kept - mean) ** 2, weights=weights)))
+        if kept.min() == kept.max() or not np.isfinite(sd) or sd <= 0:
+            mean, sd = float(kept[0]), 1.0
+        low, high = (float(kept.min()) - mean) / sd, (float(kept.max()) - mean) / sd
+        return Marginal(bins.index(values), mean, sd, low, high, bins, None, known=True)
+
+    @cached_property
+    def _codes(self) -> NDArray[Any]:
+        """``(N, p)`` bin or category number of every training value, in few bytes."""
+        rows = [self.marginal(j).rows for j in range(self.table.n_columns)]
+        small = max(int(numbers.max()) for numbers in rows) < np.iinfo(np.int16).max
+        out = np.empty((self.table.n_rows, len(rows)), dtype=np.int16 if small else np.int32)
+        for j, numbers in enumerate(rows):
+            out[:, j] = numbers
+        return out
+
+    @cached_property
+    def _edges(self) -> Floats:
+        """``(p, q)`` bin edges of the ordered columns, padded with infinity."""
+        bins = [self.marginal(j).bins for j in range(self.table.n_columns)]
+        widest = max((len(b.edges) for b in bins if b is not None), default=0)
+        out = np.full((len(bins), widest), np.inf)
+        for j, b in enumerate(bins):
+            if b is not None:
+                out[j, : len(b.edges)] = b.edges
+        return out
+
+    def locate(self, x: Table) -> Ints:
+        """``(p,)`` bin or category number of each value of the one-row table ``x``."""
+        ordered = [role in ("number", "date") for role in self.roles]
+        if x.block is not None and x.block.dtype.kind in "iuf":
+            values = x.block[0].astype(np.float64)
+        else:
+            values = np.array([x.floats(j)[0] if o else 0.0 for j, o in enumerate(ordered)])
+        out: Ints = (self._edges < values[:, None]).sum(axis=1)
+        for missing in np.flatnonzero(np.isnan(values)).tolist():
+            bins = self.marginal(missing).bins
+            out[missing] = 0 if bins is None else bins.missing
+        if not all(ordered):
+            for j, is_ordered in enumerate(ordered):
+                codes = self.marginal(j).codes
+                if not is_ordered and codes is not None:
+                    out[j] = codes.number(x.objects(j)[0])
+        return out
+
+    def few(self, j: int) -> Ints | None:
+        """``(N,)`` numbers of the values of column j if they are at most 256, else ``None``."""
+        if j not in self._few:
+            self._few[j] = self._number_values(j)
+        return self._few[j]
+
+    def _number_values(self, j: int) -> Ints | None:
+        marginal = self.marginal(j)
+        if marginal.codes is not None:
+            return marginal.rows if len(marginal.codes.values) <= _FEW else None
+        values = self.table.floats(j)
+        if len(np.unique(values[:2048])) > _FEW:
+            return None
+        distinct, rows = np.unique(values, return_inverse=True)
+        return rows.astype(np.int64) if len(distinct) <= _FEW else None
+
+    def draw(self, seed: int, start: int, stop: int) -> Draws:
+        """Draw training rows by weight, one for each feature and perturbation.
+
+        They do not depend on the instance, so a batch shares them: the last ones are kept.
+        """
+        wanted = (seed, start, stop)
+        last = self._last
+        if last is not None and last[0] == wanted:
+            return last[1]
+        width = int(self.feature_of.max()) + 1
+        uniform = blocks(seed, "uniform", start, stop, width)
+        n = self.table.n_rows
+        if self.cumulative is None:
+            uniform *= n
+            positions = uniform.astype(np.int64)
+            np.minimum(positions, n - 1, out=positions)
+        else:
+            found = np.searchsorted(self.cumulative, uniform, side="right")
+            last_used = int(np.searchsorted(self.cumulative, self.cumulative[-1], side="left"))
+            positions = np.minimum(found, last_used).astype(np.int64)
+        if width < self.table.n_columns:  # columns of a group come from the same row
+            positions = positions[:, self.feature_of]
+        draws = Draws(positions, pick(self._codes, positions))
+        self._last = (wanted, draws)
+        return draws

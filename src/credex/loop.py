@@ -1,0 +1,229 @@
+"""The loop: ask, fit, look, again. A generator, so that anyone can drive it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credex.errors import InterruptedRun, ModelError
+from credex.posteriors import Belief
+from credex.recipes.base import Fitted, Recipe
+from credex.stopping import RelativeWidth, Rule, Width
+from credex.typing import Floats
+from credex.value import Answer, Ask
+
+if TYPE_CHECKING:
+    from credex.explanation import Explanation
+
+SLOW_ROW = 0.02
+"""Seconds a row from which calls are kept short, so that little is lost if one fails."""
+
+CALL_SECONDS = 2.0
+"""Aimed-at length of such a call."""
+
+FIRST_CALL = 64
+"""Rows of the first such call; later ones grow."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """When to look and when to stop.
+
+    Attributes
+    ----------
+    rules
+        Looked at after every fit.
+    ceiling, ceiling_reason
+        Most queries, and what reaching it is called.
+    seeds
+        Queries before the first look.
+    """
+
+    rules: tuple[Rule, ...]
+    ceiling: int
+    ceiling_reason: str
+    seeds: int
+
+    @property
+    def fixed(self) -> bool:
+        """Nothing to look at: all queries can be asked at once."""
+        return not self.rules
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """One look at a running explanation.
+
+    Attributes
+    ----------
+    fitted
+        The fit; ``None`` if too little was asked.
+    level
+        Level of the intervals.
+    n_queries, n_model_rows, seconds
+        Spent so far.
+    stop_reason
+        Why this is the last state, or ``None``.
+    converged
+        Whether a requested precision was met or the answer is exact.
+    """
+
+    fitted: Fitted | None
+    level: float
+    n_queries: int
+    n_model_rows: int
+    seconds: float
+    stop_reason: str | None
+    converged: bool
+    make: Callable[[State], Explanation]
+
+    @property
+    def belief(self) -> Belief | None:
+        """Belief about the importances."""
+        return None if self.fitted is None else self.fitted.belief
+
+    @property
+    def width(self) -> Floats:
+        """Width of every interval, ``(d, k)``; infinite before the first fit."""
+        b = self.belief
+        return np.array([[np.inf]]) if b is None else b.interval(self.level).width
+
+    @property
+    def explanation(self) -> Explanation:
+        """The explanation as it stands."""
+        return self.make(self)
+
+
+Run = Generator[list[Ask] | State, list[Answer] | None, None]
+
+
+def run(
+    recipe: Recipe,
+    plan: Plan,
+    make: Callable[[State], Explanation],
+    *,
+    batch_rows: int,
+    pace: bool,
+) -> Run:
+    """Yield asks (send the answers back) and states until a rule, the ceiling or exactness stops.
+
+    Parameters
+    ----------
+    recipe
+        The instance being explained.
+    plan
+        When to look and stop.
+    make
+        Turns a state into an explanation.
+    batch_rows
+        Most rows of one ask.
+    pace
+        Keep calls of a slow model short. Off in a batch, where calls are stacked anyway.
+    """
+    clock = _Clock(recipe, plan, make)
+    recipe.limit = plan.ceiling
+    try:
+        yield from recipe.open(plan.ceiling)
+        while True:
+            state = clock.look()
+            if state is not None:
+                yield state
+                if state.stop_reason is not None:
+                    return
+            n = clock.step()
+            adaptive = not getattr(recipe.settings.sampler, "uniform", False)
+            fit = recipe.predictive() if adaptive else None
+            chosen = recipe.choose(n, fit, clock.rng)
+            if len(chosen) == 0:
+                yield clock.end("exhausted")
+                return
+            yield from recipe.ask(chosen, most_rows=_pace(recipe, batch_rows) if pace else batch_rows)
+    except ModelError as error:
+        error.partial = clock.end("model error").explanation
+        raise
+    except KeyboardInterrupt as stop:
+        interrupted = InterruptedRun("interrupted; what was asked is in .partial")
+        interrupted.partial = clock.end("interrupted").explanation
+        raise interrupted from stop
+
+
+def _pace(recipe: Recipe, batch_rows: int) -> int:
+    a = recipe.asked
+    per_row = a.model_seconds / max(a.n_model_rows, 1)
+    if per_row < SLOW_ROW:
+        return batch_rows
+    return int(min(max(CALL_SECONDS / per_row, FIRST_CALL if a.rows.n == 0 else 1), batch_rows))
+
+
+class _Clock:
+    """Decides when to look, how far to go, and why to stop."""
+
+    def __init__(self, recipe: Recipe, plan: Plan, make: Callable[[State], Explanation]) -> None:
+        self.recipe, self.plan, self.make = recipe, plan, make
+        self.start = time.perf_counter()
+        self.rng = np.random.default_rng([recipe.settings.seed, 17, recipe.asked.rows.n])
+        self._last: State | None = None
+
+    def look(self) -> State | None:
+        """Fit and check, unless there is nothing to look at yet."""
+        r, plan = self.recipe, self.plan
+        spent = r.room(plan.ceiling) < (2 if r.settings.sampler.paired else 1)
+        complete = r.asked.n_queries >= r.everything or r.d <= 1
+        if not spent and not complete and (plan.fixed or r.asked.n_queries < plan.seeds):
+            if r.asked.rows.n == 0 or plan.fixed:
+                return None
+        fitted = r.fit()
+        state = self._state(fitted, None, converged=False)
+        if fitted is not None and fitted.exact:
+            return self._keep(self._state(fitted, "exact", converged=True))
+        if r.settings.sampler_name != "exhaustive" and fitted is not None:
+            for rule in plan.rules:
+                reason = rule.check(state)
+                if reason is not None:
+                    return self._keep(self._state(fitted, reason, converged=rule.precise))
+        if spent:
+            return self._keep(self._state(fitted, plan.ceiling_reason, converged=False))
+        return self._keep(state)
+
+    def step(self) -> int:
+        """How many perturbations to the next look."""
+        r, plan = self.recipe, self.plan
+        room = r.room(plan.ceiling)
+        if plan.fixed or r.settings.sampler_name == "exhaustive":
+            return room
+        n = r.asked.n_queries
+        if n < plan.seeds:
+            return min(room, max(plan.seeds - n, 2))
+        more = 0.25 * n
+        for rule in plan.rules:
+            if isinstance(rule, Width | RelativeWidth):
+                forecast = r.forecast(rule, r.settings.level)
+                if forecast is not None:
+                    # most of the way, never more than twice what is there: forecasts err
+                    more = min(max(0.8 * forecast.queries, 0.03 * n, 4), 2.0 * n)
+        return int(min(room, max(np.ceil(more), 2)))
+
+    def end(self, reason: str) -> State:
+        """The last state, for whatever reason."""
+        return self._keep(self._state(self.recipe.fit(), reason, converged=False))
+
+    def _keep(self, state: State) -> State:
+        self._last = state
+        return state
+
+    def _state(self, fitted: Fitted | None, reason: str | None, *, converged: bool) -> State:
+        a = self.recipe.asked
+        return State(
+            fitted,
+            self.recipe.settings.level,
+            a.n_queries,
+            a.n_model_rows,
+            time.perf_counter() - self.start,
+            reason,
+            converged,
+            self.make,
+        )

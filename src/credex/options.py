@@ -1,0 +1,157 @@
+"""Options: defaults of an explainer, overridden call by call, checked before the model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict
+
+import numpy as np
+
+from credex.errors import InputError
+from credex.posteriors import Prior
+from credex.posteriors.interval import check_level
+from credex.samplers import Paired, Random, Sampler
+from credex.selection import METHODS
+from credex.stopping import check_count
+
+POSTERIORS = ("auto", "linear", "exact")
+SAMPLERS = ("auto", "random", "paired", "exhaustive")
+LINKS = ("identity", "logit")
+RECIPES = ("credex", "paper")
+
+
+class OptionsDict(TypedDict, total=False):
+    """Keywords that a constructor takes as defaults and every method may override."""
+
+    target: int | str | bool | float | None
+    level: float
+    posterior: str
+    sampler: str | Sampler
+    seed: int
+    prior: Prior | None
+    link: str
+    noisy: bool
+    recipe: str
+    robust: bool
+    features: int | None
+    selection: str
+    kernel: Any
+    background_uncertainty: bool
+    batch_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Checked options.
+
+    Attributes
+    ----------
+    target
+        Output to explain: index or class label; ``None`` explains all.
+    level
+        Level of the intervals, 0.95.
+    posterior
+        ``"auto"``, ``"linear"`` or ``"exact"``.
+    sampler
+        ``"auto"``, ``"random"``, ``"paired"``, ``"exhaustive"``, or an object (`PaperFocused`).
+    seed
+        Everything random follows from it.
+    prior
+        `Prior`; by default the paper's for BayesLIME and a flat one for BayesSHAP.
+    link
+        ``"logit"`` explains log-odds of a probability.
+    noisy
+        The model is random: allow repeats, never report zero width.
+    recipe
+        ``"paper"``: everything as the paper prints it.
+    robust
+        Intervals that allow for misfit (default) or the paper's (``False``; BayesLIME only).
+    features, selection
+        Keep K features, chosen by ``"auto"``, ``"forward"``, ``"highest"``, ``"lasso"``, ``"none"``.
+    kernel
+        `Exponential` (BayesLIME only).
+    background_uncertainty
+        Add what the choice of background rows contributes (BayesSHAP only).
+    batch_rows
+        Most rows of one model call; by default about 64 MB of input.
+    """
+
+    target: Any = None
+    level: float = 0.95
+    posterior: str = "auto"
+    sampler: Any = "auto"
+    seed: int = 0
+    prior: Prior | None = None
+    link: str = "identity"
+    noisy: bool = False
+    recipe: str = "credex"
+    robust: bool = True
+    features: int | None = None
+    selection: str = "auto"
+    kernel: Any = None
+    background_uncertainty: bool = False
+    batch_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        _one_of("posterior", self.posterior, POSTERIORS)
+        _one_of("link", self.link, LINKS)
+        _one_of("recipe", self.recipe, RECIPES)
+        _one_of("selection", self.selection, METHODS)
+        whole = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
+        if not whole or self.seed < 0:
+            msg = f"seed must be a whole number ≥ 0; got {self.seed!r}"
+            raise InputError(msg)
+        if isinstance(self.sampler, str):
+            _one_of("sampler", self.sampler, SAMPLERS, extra="or an object such as PaperFocused()")
+        elif not isinstance(self.sampler, Sampler):
+            msg = f"sampler must be one of {', '.join(SAMPLERS)} or have select() and paired; "
+            msg += f"got {self.sampler!r}"
+            raise InputError(msg)
+        if self.features is not None:
+            check_count("features", self.features)
+        if self.batch_rows is not None:
+            check_count("batch_rows", self.batch_rows)
+        if self.prior is not None and not isinstance(self.prior, Prior):
+            msg = f"prior must be a credex.Prior; got {self.prior!r}"
+            raise InputError(msg)
+        if self.posterior == "exact" and self.noisy:
+            msg = "posterior='exact' and noisy=True contradict each other: noise never ends"
+            raise InputError(msg)
+        if self.background_uncertainty and self.link != "identity":
+            msg = "background_uncertainty=True works without a link only"
+            raise InputError(msg)
+
+    def override(self, given: Mapping[str, Any]) -> Options:
+        """Return the options with ``given`` keywords replaced; unknown ones are an error."""
+        check_names(given)
+        return replace(self, **given) if given else self
+
+    def sampler_object(self, default: str) -> tuple[Sampler, str]:
+        """The sampler and its name."""
+        s = self.sampler
+        if not isinstance(s, str):
+            return s, str(getattr(s, "name", type(s).__name__))
+        name = default if s == "auto" else s
+        if self.posterior == "exact":
+            name = "exhaustive"
+        if name == "exhaustive":
+            return (Paired() if default == "paired" else Random()), "exhaustive"
+        return (Paired() if name == "paired" else Random()), name
+
+
+def check_names(given: Mapping[str, Any]) -> None:
+    """Raise on a keyword that is no option."""
+    known = {f.name for f in fields(Options)}
+    for name in given:
+        if name not in known:
+            msg = f"there is no option {name!r}; there are: {', '.join(sorted(known))}"
+            raise InputError(msg)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...], extra: str = "") -> None:
+    if value not in allowed:
+        more = f" {extra}" if extra else ""
+        msg = f"{name} must be one of {', '.join(map(repr, allowed))}{more}; got {value!r}"
+        raise InputError(msg)

@@ -1,0 +1,137 @@
+"""A belief about the importances: a multivariate Student-t, and the questions put to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credex.posteriors.interval import Interval, check_level
+from credex.posteriors.student import cdf, quantile
+from credex.typing import Floats
+
+DRAWS = 20_000
+"""Draws behind ranks and simultaneous intervals: a Monte Carlo error of at most 0.0035."""
+
+NODES = 2_000
+"""Quadrature nodes of ``prob_greater``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Belief:
+    """φ ~ t_dof(mean, scale), one for each output.
+
+    Attributes
+    ----------
+    mean
+        ``(d, k)``.
+    scale
+        ``(d, d, k)`` scale matrices; a zero on the diagonal is a value known exactly.
+    dof
+        Degrees of freedom, at least 1.
+    """
+
+    mean: Floats
+    scale: Floats
+    dof: float
+
+    @property
+    def deviation(self) -> Floats:
+        """Roots of the diagonals, ``(d, k)``."""
+        return np.sqrt(np.maximum(np.einsum("iik->ik", self.scale), 0.0))
+
+    def interval(self, level: float, *, simultaneous: bool = False) -> Interval:
+        """Intervals of each feature, or (``simultaneous``) of all features of an output at once."""
+        level = check_level(level)
+        if simultaneous:
+            critical = np.array([self._joint_quantile(level, j) for j in range(self.k)])
+            half = critical * self.deviation
+        else:
+            half = quantile(level, self.dof) * self.deviation
+        return Interval(self.mean - half, self.mean + half, level)
+
+    @property
+    def k(self) -> int:
+        """Number of outputs."""
+        return int(self.mean.shape[1])
+
+    def prob_positive(self) -> Floats:
+        """P(φ > 0), ``(d, k)``; exactly 0, ½ or 1 for values known exactly."""
+        sd = self.deviation
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = self.mean / sd
+        return np.where(sd > 0, cdf(t, self.dof), np.where(self.mean == 0, 0.5, self.mean > 0))
+
+    def prob_greater(self, i: int, j: int, output: int, *, signed: bool) -> float:
+        """P(φ_i > φ_j), or of the absolute values unless ``signed``."""
+        m, s = self.mean[:, output], self.scale[:, :, output]
+        if i == j:
+            return 0.5
+        if signed:
+            return _above(m[i] - m[j], s[i, i] + s[j, j] - 2 * s[i, j], self.dof)
+        if s[i, i] <= 0 and s[j, j] <= 0:
+            return _above(abs(m[i]) - abs(m[j]), 0.0, self.dof)
+        if s[i, i] <= 0:  # integrate over the one that is uncertain
+            return 1.0 - self.prob_greater(j, i, output, signed=False)
+        # φ_i over its own quantiles; φ_j given φ_i is Student-t with one more degree of freedom
+        p = (np.arange(NODES) + 0.5) / NODES
+        from scipy.special import stdtrit  # noqa: PLC0415 - one use, kept beside it
+
+        u = np.asarray(stdtrit(self.dof, p))
+        x = m[i] + np.sqrt(s[i, i]) * u
+        slope = s[i, j] / s[i, i]
+        centre = m[j] + slope * (x - m[i])
+        rest = max(s[j, j] - slope * s[i, j], 0.0) * (self.dof + u * u) / (self.dof + 1)
+        root = np.sqrt(rest)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            up = np.where(root > 0, (np.abs(x) - centre) / root, np.sign(np.abs(x) - centre) * 1e9)
+            lo = np.where(root > 0, (-np.abs(x) - centre) / root, np.sign(-np.abs(x) - centre) * 1e9)
+        return float(np.mean(cdf(up, self.dof + 1) - cdf(lo, self.dof + 1)))
+
+    def sample(self, n: int, seed: int | np.random.Generator = 0) -> Floats:
+        """Draw ``(n, d, k)``."""
+        rng = np.random.default_rng(seed)
+        d = len(self.mean)
+        out = np.empty((n, d, self.k))
+        tails = np.sqrt(rng.chisquare(self.dof, size=(n, 1)) / self.dof)
+        for j in range(self.k):
+            noise = rng.standard_normal((n, d)) @ root(self.scale[:, :, j]).T
+            out[:, :, j] = self.mean[:, j] + noise / tails
+        return out
+
+    def rank_probabilities(self, output: int, *, signed: bool, draws: int = DRAWS) -> Floats:
+        """``(d, d)``: entry (i, r) is the probability that feature i has rank r (0 is largest)."""
+        x = self.only(output).sample(draws, 0)[:, :, 0]
+        order = np.argsort(-(x if signed else np.abs(x)), axis=1, kind="stable")
+        d = x.shape[1]
+        out = np.zeros((d, d))
+        for r in range(d):
+            out[:, r] = np.bincount(order[:, r], minlength=d) / draws
+        return out
+
+    def only(self, output: int) -> Belief:
+        """Return the belief about one output."""
+        j = slice(output, output + 1)
+        return Belief(self.mean[:, j], self.scale[:, :, j], self.dof)
+
+    def _joint_quantile(self, level: float, output: int) -> float:
+        sd = self.deviation[:, output]
+        free = sd > 0
+        if free.sum() <= 1:
+            return quantile(level, self.dof)
+        one = self.only(output)
+        x = one.sample(DRAWS, 0)[:, free, 0]
+        worst = np.max(np.abs(x - one.mean[free, 0]) / sd[free], axis=1)
+        return float(np.quantile(worst, level))
+
+
+def root(a: Floats) -> Floats:
+    """Return a square root of a positive semi-definite matrix (eigenvalues below 0 are rounding)."""
+    values, vectors = np.linalg.eigh((a + a.T) / 2)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def _above(difference: float, variance: float, dof: float) -> float:
+    if variance <= 0:
+        return 0.5 if difference == 0 else float(difference > 0)
+    return float(cdf(np.asarray(difference / np.sqrt(variance)), dof))

@@ -1,0 +1,86 @@
+"""What is believed about the importances before the model is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from credex.errors import InputError
+from credex.typing import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """φ | σ² ~ N(mean, σ² · diag(precision)⁻¹), σ² ~ Scaled-Inv-χ²(n0, sigma0_sq).
+
+    The defaults are the paper's (Eq. 5): unit precision around zero, and next to nothing about
+    σ². ``mean`` and ``precision`` may be given per feature: that is how outside knowledge about
+    features enters (Zhao et al., BayLIME).
+
+    Parameters
+    ----------
+    n0, sigma0_sq
+        Weight (in observations) and value of the prior guess of σ².
+    mean, precision
+        A number, or one for each feature.
+
+    Examples
+    --------
+    >>> from credex import Prior
+    >>> Prior(mean=[0.2, 0.0], precision=[50.0, 1.0]).precision
+    (50.0, 1.0)
+    """
+
+    n0: float = 1e-6
+    sigma0_sq: float = 1e-6
+    mean: float | tuple[float, ...] = 0.0
+    precision: float | tuple[float, ...] = 1.0
+
+    def __init__(
+        self,
+        n0: float = 1e-6,
+        sigma0_sq: float = 1e-6,
+        mean: ArrayLike = 0.0,
+        precision: ArrayLike = 1.0,
+    ) -> None:
+        for name, value in (("n0", n0), ("sigma0_sq", sigma0_sq)):
+            if not (np.isfinite(value) and value >= 0):
+                msg = f"Prior({name}=) must be a finite number ≥ 0; got {value!r}"
+                raise InputError(msg)
+        object.__setattr__(self, "n0", float(n0))
+        object.__setattr__(self, "sigma0_sq", float(sigma0_sq))
+        object.__setattr__(self, "mean", _number_or_tuple("mean", mean, low=-np.inf))
+        object.__setattr__(self, "precision", _number_or_tuple("precision", precision, low=0.0))
+
+    def means(self, d: int) -> Floats:
+        """Prior means, ``(d,)``."""
+        return _spread("mean", self.mean, d)
+
+    def precisions(self, d: int) -> Floats:
+        """Prior precisions λ, ``(d,)``."""
+        return _spread("precision", self.precision, d)
+
+    def only(self, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Prior:
+        """Return the prior of the features in ``keep``, a ``(d,)`` boolean array."""
+        d = len(keep)
+        return Prior(
+            self.n0, self.sigma0_sq, mean=self.means(d)[keep], precision=self.precisions(d)[keep]
+        )
+
+
+def _number_or_tuple(name: str, value: ArrayLike, *, low: float) -> float | tuple[float, ...]:
+    a = np.asarray(value, dtype=np.float64)
+    if a.ndim > 1 or not np.all(np.isfinite(a)) or np.any(a < low):
+        msg = f"Prior({name}=) must be a number or one for each feature, finite"
+        msg += f"{' and ≥ 0' if low == 0 else ''}; got {value!r}"
+        raise InputError(msg)
+    return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
+
+
+def _spread(name: str, value: float | tuple[float, ...], d: int) -> Floats:
+    if isinstance(value, tuple) and len(value) != d:
+        msg = f"Prior({name}=) has {len(value)} numbers, but there are {d} features"
+        raise InputError(msg)
+    return np.full(d, value) if isinstance(value, float) else np.array(value)

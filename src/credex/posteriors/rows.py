@@ -1,0 +1,93 @@
+"""Asked rows, kept small: masks as bits, everything else as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from credex.typing import Design, Floats, Weights
+
+CHUNK = 4096
+"""Rows unpacked at a time: bounds the memory of everything that walks over the rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """One batch of rows. ``packed`` holds booleans at eight a byte; ``plain`` holds floats."""
+
+    n: int
+    d: int
+    packed: NDArray[np.uint8] | None
+    plain: Floats | None
+    y: Floats
+    w: Weights
+
+    @classmethod
+    def of(cls, design: Design, y: Floats, w: Weights) -> Block:
+        """Pack ``design (n, d)``, ``y (n, k)``, ``w (n,)``."""
+        n, d = design.shape
+        if design.dtype == np.bool_:
+            return cls(n, d, np.packbits(design, axis=1), None, y, w)
+        return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
+
+    def design(self, start: int, stop: int) -> Design:
+        """Rows ``start`` to ``stop`` as they were given."""
+        if self.packed is not None:
+            bits = np.unpackbits(self.packed[start:stop], axis=1, count=self.d)
+            return bits.view(np.bool_)
+        if self.plain is None:  # pragma: no cover - one of the two is always there
+            msg = "a block holds neither bits nor floats"
+            raise AssertionError(msg)
+        return self.plain[start:stop]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """All rows asked so far, in order. Adding returns a new object that shares the old blocks."""
+
+    blocks: tuple[Block, ...] = field(default=())
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(b.n for b in self.blocks)
+
+    def add(self, design: Design, y: Floats, w: Weights) -> Rows:
+        """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small neighbours are joined."""
+        new = Block.of(design, y, w)
+        if self.blocks and self.blocks[-1].n + new.n <= CHUNK:
+            last = self.blocks[-1]
+            if (last.packed is None) == (new.packed is None):
+                return Rows((*self.blocks[:-1], _join(last, new)))
+        return Rows((*self.blocks, new))
+
+    def chunks(self) -> Iterator[tuple[Design, Floats, Weights]]:
+        """Walk over the rows, at most ``CHUNK`` at a time."""
+        for b in self.blocks:
+            for s in range(0, b.n, CHUNK):
+                e = min(s + CHUNK, b.n)
+                yield b.design(s, e), b.y[s:e], b.w[s:e]
+
+    def design(self) -> Design:
+        """All rows at once, ``(n, d)``."""
+        parts = [z for z, _, _ in self.chunks()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def y(self) -> Floats:
+        """All outputs, ``(n, k)``."""
+        return np.concatenate([b.y for b in self.blocks])
+
+    def w(self) -> Weights:
+        """All weights, ``(n,)``."""
+        return np.concatenate([b.w for b in self.blocks])
+
+
+def _join(a: Block, b: Block) -> Block:
+    packed = None if a.packed is None or b.packed is None else np.concatenate([a.packed, b.packed])
+    plain = None if a.plain is None or b.plain is None else np.concatenate([a.plain, b.plain])
+    return Block(
+        a.n + b.n, a.d, packed, plain, np.concatenate([a.y, b.y]), np.concatenate([a.w, b.w])
+    )

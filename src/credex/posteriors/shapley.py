@@ -1,0 +1,272 @@
+"""Posterior of Shapley values from some of the coalitions: a regression that must add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from credex.posteriors.belief import Belief
+from credex.posteriors.linear import inverse_spd
+from credex.posteriors.prior import Prior
+from credex.posteriors.rows import CHUNK
+from credex.posteriors.strata import strata
+from credex.posteriors.student import ErrorPosterior
+from credex.typing import Design, Floats, Masks, Outputs, Weights
+
+FLAT = Prior(precision=0.0)
+"""BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """All that a regression on coalitions knows before it sees an output.
+
+    Rows of a batch share their masks, so they share this: one factorisation serves them all.
+
+    Attributes
+    ----------
+    masks
+        ``(m, d)``: the coalitions, or of each pair the first one.
+    paired
+        Whether the complement of each mask was asked too.
+    weights
+        ``(m,)``, mean one.
+    thinning
+        ``(m,)`` factors 1 − (asked fraction of the stratum): what was asked in full has no
+        sampling error. Ones if the masks were not drawn uniformly within strata.
+    v
+        ``(d, d)`` posterior covariance of φ over σ², on the plane Σφ = const.
+    leverage
+        ``(m,)`` hat values of the units.
+    prior
+        The prior it was made with.
+    """
+
+    masks: Masks
+    paired: bool
+    weights: Weights
+    thinning: Floats
+    v: Floats
+    leverage: Floats
+    prior: Prior
+
+    @classmethod
+    def of(
+        cls,
+        masks: Masks,
+        *,
+        paired: bool,
+        uniform: bool,
+        prior: Prior = FLAT,
+        columns: Masks | None = None,
+    ) -> Geometry:
+        """Weigh and factor ``masks (m, d)``, none of them empty or full.
+
+        ``columns (d,)`` restricts the explanation to some features; the weights stay those of
+        the whole coalitions.
+        """
+        layers = strata(masks.shape[1], paired=paired)
+        w, fraction = layers.weigh(layers.index(masks))
+        masks = masks if columns is None else masks[:, columns]
+        d = masks.shape[1]
+        thinning = 1.0 - fraction if uniform else np.where(fraction >= 1.0, 0.0, 1.0)
+        rows = 2.0 if paired else 1.0
+        gram = np.zeros((d, d))
+        for s in range(0, len(masks), CHUNK):
+            z = centred(masks[s : s + CHUNK])
+            gram += (z * (rows * w[s : s + CHUNK])[:, None]).T @ z
+        # Rows are orthogonal to 1, so the added multiple of 11ᵀ changes nothing on the plane.
+        lam = prior.precisions(d)
+        a = gram + np.diag(lam)
+        inverse = inverse_spd(a + float(np.trace(a)) / d**2)
+        ones = inverse.sum(axis=1)
+        v = inverse - np.outer(ones, ones) / ones.sum()
+        leverage = np.concatenate(
+            [
+                rows * w[s : s + CHUNK] * np.einsum("ij,ij->i", z @ v, z)
+                for s in range(0, len(masks), CHUNK)
+                for z in (centred(masks[s : s + CHUNK]),)
+            ]
+        )
+        return cls(masks, paired, w, thinning, v, leverage, prior)
+
+    @property
+    def rows(self) -> float:
+        """Rows of the regression a unit stands for: 2 for a pair."""
+        return 2.0 if self.paired else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class ShapleyPosterior:
+    """Posterior of φ in v(z) = base + zᵀφ + ε with Σφ = v(1) − v(0) imposed.
+
+    Weights come from the strata (coalition sizes), so that the target of the regression is the
+    Shapley value whatever was drawn. On pairs only the half difference (v(z) − v(1−z))/2 speaks,
+    which removes every interaction of even order.
+
+    Parameters
+    ----------
+    geometry
+        Of the masks.
+    y
+        ``(m, k)`` v of the masks.
+    y_complement
+        ``(m, k)`` v of their complements, if paired.
+    base, total
+        ``(k,)`` v(0), and v(1) − v(0).
+    anchor_variance
+        ``(k,)`` variance of the noise in ``base`` and in the prediction, each; zero without noise.
+    noisy
+        With noise a stratum asked in full is still uncertain: no thinning.
+    """
+
+    geometry: Geometry
+    y: Outputs
+    y_complement: Outputs | None
+    base: Floats
+    total: Floats
+    anchor_variance: Floats | None = None
+    noisy: bool = False
+
+    @cached_property
+    def _target(self) -> Floats:
+        """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
+        g = self.geometry
+        d = g.masks.shape[1]
+        size = g.masks.sum(axis=1, dtype=np.float64)[:, None]
+        size = size if self.y_complement is None else size - d / 2
+        return np.asarray(self.response - size * self.total / d)
+
+    @property
+    def response(self) -> Floats:
+        """Half differences of the pairs, or v − base, ``(m, k)``."""
+        if self.y_complement is not None:
+            return np.asarray((self.y - self.y_complement) / 2)
+        return np.asarray(self.y - self.base)
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
+        g, d = self.geometry, self.geometry.masks.shape[1]
+        rhs = np.zeros((d, self.y.shape[1]))
+        for s in range(0, len(g.masks), CHUNK):
+            e = s + CHUNK
+            z = centred(g.masks[s:e])
+            rhs += z.T @ (self._target[s:e] * (g.rows * g.weights[s:e])[:, None])
+        lam, m = g.prior.precisions(d), g.prior.means(d)
+        rhs += lam[:, None] * (m[:, None] - self.total / d)
+        phi = self.total / d + g.v @ rhs
+        return np.asarray(phi + (self.total - phi.sum(axis=0)) / d)
+
+    @cached_property
+    def residual(self) -> Floats:
+        """What the additive explanation leaves of the response, ``(m, k)``."""
+        d = self.geometry.masks.shape[1]
+        phi = self.mean - self.total / d
+        out = self._target.copy()
+        for s in range(0, len(out), CHUNK):
+            out[s : s + CHUNK] -= centred(self.geometry.masks[s : s + CHUNK]) @ phi
+        return out
+
+    @cached_property
+    def scale_matrix(self) -> Floats:
+        """Sandwich (HC3, finite population) scale matrix of φ, ``(d, d, k)``."""
+        g, d, k = self.geometry, self.geometry.masks.shape[1], self.y.shape[1]
+        u = self.residual * (g.rows * g.weights / np.maximum(1 - g.leverage, 1e-8))[:, None]
+        if not self.noisy:
+            u = u * np.sqrt(np.maximum(g.thinning, 0.0))[:, None]
+        meat = np.zeros((d, d, k))
+        for s in range(0, len(u), CHUNK):
+            z = centred(g.masks[s : s + CHUNK])
+            for j in range(k):
+                zu = z * u[s : s + CHUNK, j : j + 1]
+                meat[:, :, j] += zu.T @ zu
+        lam, m = g.prior.precisions(d), g.prior.means(d)
+        if np.any(lam > 0):
+            shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
+            pull = lam[:, None] * (self.mean - m[:, None]) / shrunk
+            meat += np.einsum("ij,jk->ijk", np.eye(d), pull**2)
+        out = np.stack([g.v @ meat[:, :, j] @ g.v for j in range(k)], axis=2)
+        if self.anchor_variance is not None:
+            out += self._anchor_share()
+        return out
+
+    def _anchor_share(self) -> Floats:
+        """Noise of v(0) and v(1), carried through the constraint and the unpaired offsets."""
+        g, d = self.geometry, self.geometry.masks.shape[1]
+        lam = g.prior.precisions(d)
+        to_total = (1.0 - g.v @ lam) / d
+        to_base = -to_total
+        if self.y_complement is None:
+            size = g.masks.sum(axis=1, dtype=np.float64)
+            z = centred(g.masks)
+            to_total = to_total - g.v @ (z.T @ (g.weights * size / d))
+            to_base = -to_total - g.v @ (z.T @ g.weights)
+        variance = np.zeros(self.y.shape[1]) if self.anchor_variance is None else self.anchor_variance
+        both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
+        return np.asarray(both[:, :, None] * variance)
+
+    @cached_property
+    def dof(self) -> float:
+        """Units less the parameters they were spent on."""
+        return max(len(self.y) - float(self.geometry.leverage.sum()), 1.0)
+
+    @cached_property
+    def belief(self) -> Belief:
+        """What is believed about φ."""
+        return Belief(self.mean, self.scale_matrix, self.dof)
+
+    @cached_property
+    def _row_errors(self) -> tuple[Floats, Floats]:
+        """Weighted squared residuals and weighted squared deviations of v over the rows."""
+        w = self.geometry.weights[:, None]
+        if self.y_complement is None:
+            ys, ws, rss = self.y, w, np.sum(w * self.residual**2, axis=0)
+        else:
+            even = (self.y + self.y_complement) / 2 - self.base - self.total / 2
+            rss = 2 * np.sum(w * (self.residual**2 + even**2), axis=0)
+            ys, ws = np.concatenate([self.y, self.y_complement]), np.concatenate([w, w])
+        mean = np.sum(ws * ys, axis=0) / ws.sum()
+        return rss, np.sum(ws * (ys - mean) ** 2, axis=0)
+
+    @property
+    def n(self) -> int:
+        """Rows of the regression."""
+        return int(len(self.y) * self.geometry.rows)
+
+    @property
+    def s2(self) -> Floats:
+        """The paper's s² over the rows, ``(k,)``."""
+        p, d = self.geometry.prior, self.geometry.masks.shape[1]
+        pull = p.precisions(d)[:, None] * (self.mean - p.means(d)[:, None]) ** 2
+        return np.asarray((self._row_errors[0] + pull.sum(axis=0)) / self.n)
+
+    @property
+    def error(self) -> ErrorPosterior:
+        """Posterior of the error ε of the additive explanation over the coalitions."""
+        p = self.geometry.prior
+        dof = p.n0 + self.n
+        return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + self.n * self.s2) / dof))
+
+    @property
+    def r2(self) -> Floats:
+        """Weighted R² of the additive explanation over the coalitions, ``(k,)``."""
+        rss, spread = self._row_errors
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(spread > 0, 1 - rss / spread, np.nan)
+
+    def predictive_variance(self, Z: Design) -> Floats:  # noqa: N803 - the paper's letter
+        """Return var v(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11), ``(n, k)``."""
+        z = centred(np.asarray(Z, dtype=np.bool_))
+        spread = np.einsum("ij,ij->i", z @ self.geometry.v, z) + 1.0
+        factor = self.n / (self.n - 2) if self.n > 2 else np.inf  # noqa: PLR2004
+        return np.asarray(spread[:, None] * self.s2 * factor)
+
+
+def centred(masks: Masks) -> Floats:
+    """Masks as floats less their row mean: orthogonal to the vector of ones."""
+    z = masks.astype(np.float64)
+    z -= z.mean(axis=1, keepdims=True)
+    return z

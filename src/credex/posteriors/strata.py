@@ -1,0 +1,80 @@
+"""Coalition sizes as strata: how many coalitions each has and what they weigh together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+
+from credex.typing import Floats, Ints, Masks, Weights
+
+SMALLEST_CELL = 2
+"""Strata are joined with their neighbour until a cell holds this many draws."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strata:
+    """Strata of the coalitions of d features by size; complements share one if ``paired``.
+
+    Attributes
+    ----------
+    d, paired
+        What they were made for.
+    count
+        ``(S,)`` number of coalitions (of pairs) in each stratum; infinite where above 1e300.
+    mass
+        ``(S,)`` share of the Shapley kernel's total weight, sums to one.
+    """
+
+    d: int
+    paired: bool
+    count: Floats
+    mass: Floats
+
+    def index(self, masks: Masks) -> Ints:
+        """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
+        size = masks.sum(axis=1, dtype=np.int64)
+        return (np.minimum(size, self.d - size) if self.paired else size) - 1
+
+    def weigh(self, stratum: Ints) -> tuple[Weights, Floats]:
+        """Weights (mean one) and asked fractions of units drawn uniformly within strata.
+
+        A stratum's units share its mass equally: drawn often, each weighs less. Strata with fewer
+        than two draws are joined with the next one, unless all of theirs are asked.
+        """
+        total = np.bincount(stratum, minlength=len(self.count)).astype(np.float64)
+        cell = self._cells(total)
+        n_cells = int(cell.max()) + 1
+        raw = (self.mass / np.maximum(total, 1.0))[stratum]
+        of_unit = cell[stratum]
+        got = np.bincount(of_unit, raw, minlength=n_cells)
+        due = np.bincount(cell, self.mass, minlength=n_cells)
+        w = raw * (due / np.where(got > 0, got, 1.0))[of_unit]
+        asked = np.bincount(of_unit, minlength=n_cells)
+        there = np.bincount(cell, self.count, minlength=n_cells)
+        return w / w.mean(), (asked / there)[of_unit]
+
+    def _cells(self, drawn: Floats) -> Ints:
+        cell = np.zeros(len(drawn), dtype=np.int64)
+        current, members, got = 0, 0, 0.0
+        for s, n in enumerate(drawn):
+            cell[s] = current
+            members, got = members + 1, got + n
+            complete = members == 1 and n == self.count[s]
+            if got >= SMALLEST_CELL or complete:
+                current, members, got = current + 1, 0, 0.0
+        if members and current > 0:
+            cell[cell == current] = current - 1
+        return cell
+
+
+@lru_cache(maxsize=64)
+def strata(d: int, *, paired: bool) -> Strata:
+    """Return the strata of d ≥ 2 features."""
+    sizes = range(1, d // 2 + 1) if paired else range(1, d)
+    halves = [2 if paired and 2 * s == d else 1 for s in sizes]
+    count = [float(min(comb(d, s), 10**300)) / h for s, h in zip(sizes, halves, strict=True)]
+    mass = np.array([1.0 / (s * (d - s)) / h for s, h in zip(sizes, halves, strict=True)])
+    return Strata(d, paired, np.array(count), mass / mass.sum())

@@ -1,0 +1,58 @@
+"""The Student-t distribution, as far as intervals need it (``scipy.stats`` is slow to import)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, ndtri, stdtr, stdtrit
+
+from credex.typing import Floats
+
+LARGE_DOF = 1e7
+"""From here on the Student-t quantile is the normal one to 1e-7."""
+
+
+def quantile(level: float, dof: float) -> float:
+    """Two-sided critical value: the interval at ``level`` is mean ± quantile · scale."""
+    p = 0.5 + level / 2.0
+    return float(ndtri(p) if dof > LARGE_DOF else stdtrit(dof, p))
+
+
+def cdf(x: Floats, dof: float) -> Floats:
+    """Distribution function at ``x`` (any shape)."""
+    return np.asarray(stdtr(min(dof, LARGE_DOF), x))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorPosterior:
+    """Posterior of the explanation's error ε at a point of proximity one (paper Eq. 8).
+
+    ε ~ t_dof(0, scale²). It says how far the linear explanation is from the model around the
+    instance: not how uncertain the importances are.
+
+    Attributes
+    ----------
+    dof
+        Degrees of freedom.
+    scale
+        Scale, a number or ``(k,)``.
+    """
+
+    dof: float
+    scale: Floats | float
+
+    @property
+    def density_at_zero(self) -> Floats | float:
+        """P(ε = 0): density of the error at zero. Infinite if the fit is perfect."""
+        return self.density(0.0)
+
+    def density(self, x: float) -> Floats | float:
+        """Density of the error at ``x``."""
+        nu = self.dof
+        log_c = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            scale = np.asarray(self.scale, dtype=np.float64)
+            z = np.where(scale > 0, x / scale, np.where(x == 0, 0.0, np.inf))
+            out = np.exp(log_c - (nu + 1) / 2 * np.log1p(z * z / nu)) / scale
+        return float(out) if out.ndim == 0 else np.asarray(out)

@@ -1,0 +1,1 @@
+"""Recipes: how values of perturbed inputs become a posterior of importances."""

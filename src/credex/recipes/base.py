@@ -1,0 +1,207 @@
+"""What a run needs from a recipe, and what it hands back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from credex.errors import InputError
+from credex.posteriors import Belief, ErrorPosterior, Prior
+from credex.posteriors.rows import Rows
+from credex.samplers import Candidates, Predictive, Sampler
+from credex.stopping import Forecast, Width
+from credex.typing import Floats, Masks
+from credex.value import Answer, Ask
+
+T = TypeVar("T")
+Talk = Generator[list[Ask], list[Answer], T]
+"""A conversation with the desk: yields asks, is sent answers, returns ``T``."""
+
+LOGIT_EDGE = 1e-6
+"""Probabilities are clipped this far from 0 and 1 before ``link="logit"``."""
+
+ANCHOR_REPEATS = 4
+"""How often a noisy model is asked for f(x) and for the base value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Everything a run asked and was answered: enough to go on from.
+
+    Attributes
+    ----------
+    rows
+        Design rows (masks as bits), outputs ``(n, k)`` and weights, in order.
+    full, base
+        ``(k,)`` value of the instance, and of the empty coalition (``None`` for LIME).
+    anchor_variance
+        ``(k,)`` variance of each of those two if the model is noisy.
+    cursor
+        Position in the stream of perturbations (tables, LIME).
+    n_queries, n_model_rows, model_seconds
+        What it cost.
+    checked
+        Whether one row was asked twice.
+    by_row
+        ``(n, B, k)`` values by background row, only for ``background_uncertainty``.
+    base_by_row
+        ``(B, k)`` likewise of the empty coalition.
+    """
+
+    rows: Rows = field(default_factory=Rows)
+    full: Floats | None = None
+    base: Floats | None = None
+    anchor_variance: Floats | None = None
+    cursor: int = 0
+    n_queries: int = 0
+    n_model_rows: int = 0
+    model_seconds: float = 0.0
+    checked: bool = False
+    by_row: Floats | None = None
+    base_by_row: Floats | None = None
+
+    def spend(self, answers: list[Answer], queries: int) -> Asked:
+        """Return the same with the cost of ``answers`` added."""
+        return replace(
+            self,
+            n_queries=self.n_queries + queries,
+            n_model_rows=self.n_model_rows + sum(a.rows for a in answers),
+            model_seconds=self.model_seconds + sum(a.seconds for a in answers),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settings:
+    """What a recipe was told to do; the same for all rows of a batch."""
+
+    sampler: Sampler
+    sampler_name: str
+    posterior: Literal["auto", "linear", "exact"]
+    prior: Prior
+    seed: int
+    level: float
+    link: Literal["identity", "logit"]
+    noisy: bool
+    recipe: Literal["credex", "paper"]
+    robust: bool
+    features: int | None
+    selection: str
+    background_uncertainty: bool
+    kernel: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A fit, spread over all d features: what an explanation is made of."""
+
+    belief: Belief
+    error: ErrorPosterior
+    r2: Floats
+    exact: bool
+    posterior: str
+    intercept: Floats
+    local_prediction: Floats
+    selected: Masks
+    notes: tuple[str, ...] = ()
+
+
+class Context:
+    """Things that rows of a batch share: sequences of masks, factorisations. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._store: dict[Hashable, Any] = {}
+        self._lock = threading.RLock()
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what is stored under ``key``, made if it is not there."""
+        with self._lock:
+            if key not in self._store:
+                if len(self._store) >= 64:  # noqa: PLR2004 - a width run makes many; keep few
+                    self._store.pop(next(iter(self._store)))
+                self._store[key] = make()
+            found: T = self._store[key]
+            return found
+
+    @property
+    def lock(self) -> threading.RLock:
+        """For sequences, which grow."""
+        return self._lock
+
+
+class Recipe(Protocol):
+    """One instance on its way to an explanation. Changes as it goes; used by one run only."""
+
+    asked: Asked
+    settings: Settings
+
+    @property
+    def d(self) -> int:
+        """Features that take part."""
+        ...
+
+    @property
+    def minimum(self) -> int:
+        """Fewest queries a fit can be made from."""
+        ...
+
+    @property
+    def everything(self) -> float:
+        """Queries after which nothing is left to ask."""
+        ...
+
+    def open(self, ceiling: int) -> Talk[None]:
+        """Ask for the fixed points."""
+        ...
+
+    def room(self, ceiling: int) -> int:
+        """How many more perturbations fit under ``ceiling`` queries."""
+        ...
+
+    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
+        """Let the sampler choose at most ``n``."""
+        ...
+
+    def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
+        """Ask for them and absorb the answers."""
+        ...
+
+    def fit(self) -> Fitted | None:
+        """Fit what was asked; ``None`` if that is too little."""
+        ...
+
+    def predictive(self) -> Predictive | None:
+        """The posterior an adaptive sampler reads."""
+        ...
+
+    def forecast(self, limits: Width, level: float) -> Forecast | None:
+        """How many more queries to these widths."""
+        ...
+
+
+def linked(y: Floats, link: str) -> Floats:
+    """Apply the link: identity, or the log-odds of probabilities."""
+    if link == "identity":
+        return y
+    if np.any((y < 0) | (y > 1)):
+        bad = float(y[(y < 0) | (y > 1)][0])
+        msg = f"link='logit' needs probabilities, but the model returned {bad:g}; "
+        msg += "leave link out to explain the output as it is"
+        raise InputError(msg)
+    p = np.clip(y, LOGIT_EDGE, 1 - LOGIT_EDGE)
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def spread_over(belief: Belief, active: Masks) -> Belief:
+    """Put the belief about the active features among the d features; the others are known zeros."""
+    if bool(np.all(active)):
+        return belief
+    d, k = len(active), belief.mean.shape[1]
+    at = np.flatnonzero(active)
+    mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
+    mean[at] = belief.mean
+    scale[np.ix_(at, at)] = belief.scale
+    return Belief(mean, scale, belief.dof)

@@ -1,0 +1,191 @@
+"""Perturbations-to-go from the fitted quantities (design-based, feature by feature).
+
+What is fitted now is carried forward: the data part of the sandwich grows with the rows, the
+prior's part does not, leverages shrink, strata fill up. The number of rows at which the widest
+interval reaches its limit is found by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from credex.posteriors import LinearPosterior, ShapleyPosterior
+from credex.posteriors.strata import strata
+from credex.posteriors.student import quantile
+from credex.stopping import Forecast, RelativeWidth, Width
+from credex.typing import Floats
+
+if TYPE_CHECKING:
+    from credex.recipes.base import Recipe
+    from credex.recipes.shapley import ShapleyRecipe
+    from credex.recipes.surrogate import SurrogateRecipe
+
+MOST = 1e12
+"""Rows beyond which a width counts as out of reach."""
+
+Spread = Callable[[float], tuple[Floats, float]]
+"""Rows (or units) in all → scale ``(d, k)`` of the features and degrees of freedom."""
+
+
+def shapley_forecast(
+    recipe: ShapleyRecipe, limits: Width | RelativeWidth, level: float
+) -> Forecast | None:
+    """Forecast for coalitions; ``None`` before the first fit."""
+    p = recipe.posterior()
+    if isinstance(p, LinearPosterior):
+        spread = _linear_spread(p, 0.0, np.inf, robust=False)
+        return _solve(recipe, p.mean, spread, p.n, 1, limits, level, np.inf)
+    if not isinstance(p, ShapleyPosterior):
+        return _done(recipe, limits, level) if p is not None else None
+    units, pair = len(p.y), 2 if recipe.paired else 1
+    most = np.inf if p.noisy else float(strata(recipe.d, paired=recipe.paired).count.sum())
+    return _solve(recipe, p.mean, _shapley_spread(p), units, pair, limits, level, most)
+
+
+def linear_forecast(
+    recipe: SurrogateRecipe, limits: Width | RelativeWidth, level: float
+) -> Forecast | None:
+    """Forecast for perturbed rows; ``None`` before the first fit."""
+    p = recipe.posterior()
+    if not isinstance(p, LinearPosterior):
+        return _done(recipe, limits, level) if p is not None else None
+    most = 2.0**recipe.d - 1 if recipe.fraction > 0 else np.inf
+    robust = recipe.settings.robust and recipe.settings.recipe != "paper"
+    spread = _linear_spread(p, recipe.fraction, most, robust=robust)
+    return _solve(recipe, p.mean, spread, p.n, 1, limits, level, most)
+
+
+def _shapley_spread(p: ShapleyPosterior) -> Spread:
+    g = p.geometry
+    layers = strata(g.masks.shape[1], paired=g.paired)
+    at = layers.index(g.masks)
+    now = np.bincount(at, minlength=len(layers.count)).astype(np.float64)
+    # squared effect of each unit on each feature, residuals freed from the fit's own share
+    z = g.masks - g.masks.mean(axis=1, keepdims=True)
+    reach = (z @ g.v) ** 2  # (m, d)
+    free = np.maximum(1 - g.leverage, 1e-8)
+    u2 = (p.residual * (g.rows * g.weights)[:, None]) ** 2 / free[:, None]  # (m, k)
+    fixed = np.zeros((g.masks.shape[1], p.y.shape[1]))
+    lam = g.prior.precisions(g.masks.shape[1])
+    if np.any(lam > 0):
+        pull = lam[:, None] * (p.mean - g.prior.means(len(lam))[:, None])
+        fixed = (g.v**2) @ pull**2
+
+    def spread(units: float) -> tuple[Floats, float]:
+        later = _fill(layers.mass, layers.count, units)
+        later = np.maximum(later, np.minimum(now, layers.count))
+        thin = np.ones(len(later)) if p.noisy else np.maximum(1 - later / layers.count, 0.0)
+        shrink = (now / np.maximum(later, 1e-12))[at]
+        factor = thin[at] * shrink / np.maximum(1 - g.leverage * shrink, 1e-8)
+        variance = reach.T @ (u2 * factor[:, None])
+        variance = variance + fixed * (len(p.y) / units) ** 2
+        dof = max(units - (len(p.y) - p.dof), 1.0)
+        return np.sqrt(variance), dof
+
+    return spread
+
+
+def _fill(mass: Floats, count: Floats, units: float) -> Floats:
+    """Share ``units`` over strata in proportion to ``mass``, none beyond its ``count``."""
+    out = np.zeros(len(mass))
+    live = np.ones(len(mass), dtype=np.bool_)
+    left = units
+    while left > 1e-9 and live.any():
+        share = left * mass * live / (mass * live).sum()
+        over = live & (out + share >= count)
+        if not over.any():
+            return out + share
+        left -= float((count - out)[over].sum())
+        out[over] = count[over]
+        live &= ~over
+    return out
+
+
+def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: bool) -> Spread:
+    lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
+    gram = p.products[0]
+    meat, hat = p.projected_meat()  # residuals freed from the fit's own share, mean hat value
+    parameters = p.n - p.robust_dof if robust else 0.0
+    noise = p.noise_variance()
+    del fraction
+
+    def spread(n: float) -> tuple[Floats, float]:
+        k = n / p.n
+        v = np.linalg.inv(k * gram + np.diag(lam))
+        if not robust:
+            scale2 = noise + np.sum(lam[:, None] * (p.mean - m[:, None]) ** 2, axis=0) / n
+            return np.sqrt(np.outer(np.diag(v), scale2)), max(n - 1, 1.0)
+        thin = max(1 - n / most, 0.0)
+        grown = k * thin * meat / max(1 - hat / k, 1e-8)
+        pull = lam[:, None] * (p.mean - m[:, None]) / np.maximum(1 - lam * np.diag(v), 1e-8)[:, None]
+        variance = np.stack(
+            [np.einsum("ij,jl,il->i", v, grown[:, :, j], v) for j in range(p.k)], axis=1
+        )
+        return np.sqrt(variance + (v**2) @ pull**2), max(n - parameters, 1.0)
+
+    return spread
+
+
+def _solve(
+    recipe: Recipe,
+    mean: Floats,
+    spread: Spread,
+    units: int,
+    per_unit: int,
+    limits: Width | RelativeWidth,
+    level: float,
+    most: float,
+) -> Forecast:
+    allowed = np.asarray(limits.limits(mean))
+
+    def met(n: float, inflate: float) -> bool:
+        scale, dof = spread(n)
+        return bool(np.all(2 * quantile(level, dof) * scale * inflate <= allowed))
+
+    _, dof = spread(float(units))
+    # a residual variance from dof values is known to about ±√(2/dof); heavy tails: half more
+    wobble = np.sqrt(1 + 1.5 * float(ndtri(0.9)) * np.sqrt(2 / max(dof, 1.0)))
+    total = [_reach(lambda n, f=f: met(n, f), float(units), most) for f in (1 / wobble, 1.0, wobble)]
+    more = [max(np.ceil(t - units), 0.0) * per_unit for t in total]
+    asked = recipe.asked
+    rows = asked.n_model_rows / max(asked.n_queries, 1)
+    seconds = asked.model_seconds / max(asked.n_queries, 1)
+    return Forecast(
+        queries=more[1],
+        low=more[0],
+        high=more[2],
+        model_rows=more[1] * rows,
+        seconds=more[1] * seconds,
+        n_queries=asked.n_queries,
+        width=limits.width if isinstance(limits, Width) else float(allowed.min()),
+        level=level,
+    )
+
+
+def _reach(met: Callable[[float], bool], low: float, most: float) -> float:
+    """Fewest rows ≥ ``low`` at which ``met`` holds; infinite if none below ``MOST``."""
+    if met(low):
+        return low
+    high = low
+    while high < min(most, MOST):
+        high = min(high * 2, most, MOST)
+        if met(high):
+            break
+        low = high
+    else:
+        return most if np.isfinite(most) else np.inf
+    for _ in range(40):
+        middle = np.sqrt(low * high)
+        if high - low < 0.5:
+            break
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high
+
+
+def _done(recipe: Recipe, limits: Width | RelativeWidth, level: float) -> Forecast:
+    width = limits.width if isinstance(limits, Width) else 0.0
+    return Forecast(0.0, 0.0, 0.0, 0.0, 0.0, recipe.asked.n_queries, width, level)

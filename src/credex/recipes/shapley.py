@@ -1,0 +1,390 @@
+"""BayesSHAP: draws from the Shapley distribution, a regression that adds up.
+
+Sampler and kernel meet here and nowhere else: units drawn from the Shapley distribution carry
+stratum weights, never the kernel's a second time. ``recipe="paper"`` is the one exception: fair
+coins weighted by the raw kernel, as the paper prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from credex.blackbox import check_repeat
+from credex.domains import Neighbourhood
+from credex.kernels import shapley_kernel
+from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPosterior
+from credex.posteriors.rows import Rows
+from credex.posteriors.shapley import Geometry
+from credex.recipes.base import (
+    ANCHOR_REPEATS,
+    Asked,
+    Context,
+    Fitted,
+    Settings,
+    Talk,
+    linked,
+    spread_over,
+)
+from credex.recipes.forecasts import shapley_forecast
+from credex.samplers import Candidates, Predictive
+from credex.selection import choose
+from credex.sequences import BernoulliSequence, Sequence, ShapleySequence
+from credex.stopping import Forecast, RelativeWidth, Width
+from credex.streams import MaskStream
+from credex.typing import Floats, Masks, Outputs
+from credex.value import Ask
+
+Fit = ShapleyPosterior | ExactPosterior | LinearPosterior
+
+
+class ShapleyRecipe:
+    """One instance, its coalitions, and the posterior of its Shapley values."""
+
+    def __init__(
+        self,
+        neighbourhood: Neighbourhood,
+        settings: Settings,
+        context: Context,
+        asked: Asked | None = None,
+    ) -> None:
+        self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
+        self.asked = Asked() if asked is None else asked
+        self.active = np.asarray(neighbourhood.active, dtype=np.bool_)
+        if settings.recipe == "paper":  # the paper has no notion of features known beforehand
+            self.active = np.ones(len(self.active), dtype=np.bool_)
+        self.weights = np.asarray(neighbourhood.background_weights, dtype=np.float64)
+        self.paired = bool(settings.sampler.paired) and settings.recipe != "paper"
+        self._uniform = bool(getattr(settings.sampler, "uniform", False))
+        self._stream: MaskStream | None = None
+        self._posterior: Fit | None = None
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    @property
+    def d(self) -> int:
+        """Features that differ from the background."""
+        return int(self.active.sum())
+
+    @property
+    def minimum(self) -> int:
+        """Fewest queries: one unit more than parameters and one to judge by, or all coalitions."""
+        units = self.d + 1
+        own = 2 + self._repeat_cost + (2 if self.paired else 1) * units
+        return int(min(own, self.everything))
+
+    @property
+    def everything(self) -> float:
+        """All coalitions, the empty and the full one included."""
+        return np.inf if self.settings.noisy and self.d > 1 else float(2**self.d)
+
+    @property
+    def _repeat_cost(self) -> int:
+        """The row asked twice is a query of its own where a query is one row."""
+        return 1 if len(self.weights) == 1 and not self.settings.noisy else 0
+
+    def room(self, ceiling: int) -> int:
+        """Perturbations that fit under ``ceiling``."""
+        left = ceiling - self.asked.n_queries
+        if not self.asked.checked and self._affords_repeat(ceiling):
+            left -= self._repeat_cost
+        unasked = 2**self.d - 2 - self.asked.rows.n if not self.settings.noisy else np.inf
+        return int(max(min(left, unasked), 0))
+
+    def _affords_repeat(self, ceiling: float) -> bool:
+        """Not if the ceiling is just enough for the whole game: the answer comes first."""
+        return not self.everything <= ceiling < self.everything + self._repeat_cost
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def open(self, ceiling: int) -> Talk[None]:
+        """Ask for the empty and the full coalition (a noisy model several times)."""
+        if self.asked.full is not None:
+            return
+        nb, repeats = self.neighbourhood, ANCHOR_REPEATS if self.settings.noisy else 1
+        if 2 * repeats + 2 * (self.d + 1) > ceiling:
+            repeats = 1
+        keep = self.settings.background_uncertainty
+        base = Ask(
+            lambda _a, _b: (nb.base_inputs(), None),
+            1,
+            self.weights,
+            share=None if repeats > 1 else ("base", nb.base_key, keep),
+            keep_rows=keep,
+        )
+        full = Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))
+        answers = yield [base, full] * repeats
+        bases = self._linked(np.concatenate([a.y for a in answers[0::2]]))
+        fulls = self._linked(np.concatenate([a.y for a in answers[1::2]]))
+        variance = None
+        if self.settings.noisy:
+            k = bases.shape[1]
+            pooled = (
+                (bases.var(axis=0, ddof=1) + fulls.var(axis=0, ddof=1)) / 2
+                if repeats > 1
+                else np.zeros(k)
+            )
+            variance = pooled / repeats
+        self.asked = replace(
+            self.asked.spend(answers, 2 * repeats),
+            base=bases.mean(axis=0),
+            full=fulls.mean(axis=0),
+            anchor_variance=variance,
+            base_by_row=answers[0].by_row[0] if answers[0].by_row is not None else None,
+        )
+
+    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
+        """Let the sampler choose at most ``n`` coalitions."""
+        with self.context.lock:
+            chosen = self.settings.sampler.select(self.stream, n, fit, rng)
+            if isinstance(self.stream, MaskStream):
+                self.stream.keep_rest(chosen)
+            return chosen
+
+    def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
+        """Ask for the coalitions in calls of at most ``most_rows`` rows."""
+        nb, keep = self.neighbourhood, self.settings.background_uncertainty
+        masks = candidates.design
+        for s, e in self._spans(len(masks), most_rows):
+            part = masks[s:e]
+            wide = self._wide(part)
+            ask = Ask(
+                lambda a, b, z=wide: self._inputs(z[a:b]), e - s, self.weights, keep_rows=keep
+            )
+            asks = [ask]
+            again = self._affords_repeat(self.limit) and not (self.asked.checked or self.settings.noisy)
+            if again:
+                asks.append(Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1)))
+            answers = yield asks
+            y = self._linked(answers[0].y)
+            if again:
+                check_repeat(self.full, self._linked(answers[1].y)[0])
+            grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]
+            self.asked = replace(
+                self.asked.spend(answers, e - s + (self._repeat_cost if again else 0)),
+                rows=self.asked.rows.add(part, y, np.ones(len(y))),
+                checked=self.asked.checked or again,
+                by_row=np.concatenate(grown) if grown else None,
+            )
+        self._posterior = None
+
+    limit: float = np.inf
+    """Ceiling of the run; set by the loop."""
+
+    def _spans(self, n: int, most_rows: int) -> Iterator[tuple[int, int]]:
+        step = max(most_rows // len(self.weights), 1)
+        step -= step % 2 if self.paired and step > 1 else 0
+        return ((s, min(s + step, n)) for s in range(0, n, step))
+
+    def _inputs(self, masks: Masks) -> tuple[object, object]:
+        return self.neighbourhood.coalition_inputs(masks)
+
+    def _wide(self, masks: Masks) -> Masks:
+        """Masks over all d features; the inactive ones are simply on."""
+        if bool(np.all(self.active)):
+            return masks
+        wide = np.ones((len(masks), len(self.active)), dtype=np.bool_)
+        wide[:, self.active] = masks
+        return wide
+
+    def _linked(self, y: Outputs) -> Outputs:
+        return linked(y, self.settings.link)
+
+    @property
+    def full(self) -> Floats:
+        """f(x), ``(k,)``."""
+        return np.zeros(1) if self.asked.full is None else self.asked.full
+
+    @property
+    def base(self) -> Floats:
+        """Value of the empty coalition, ``(k,)``."""
+        return np.zeros(1) if self.asked.base is None else self.asked.base
+
+    @property
+    def stream(self) -> MaskStream:
+        """Coalitions not asked yet, in the order of the seed."""
+        if self._stream is None:
+            known = self._masks()
+            if known is not None and self.paired:
+                known = known[0::2]
+            self._stream = MaskStream(self._sequence(), known, repeat=self.settings.noisy)
+        return self._stream
+
+    def _sequence(self) -> Sequence:
+        d, seed, s = self.d, self.settings.seed, self.settings
+        if s.recipe == "paper":
+            key = ("coins", d, seed)
+            return self.context.once(key, lambda: BernoulliSequence(d, seed, skip=(0, d)))
+        key = ("shapley", d, seed, self.paired)  # type: ignore[assignment]
+        return self.context.once(key, lambda: ShapleySequence(d, seed, paired=self.paired))
+
+    def _masks(self) -> Masks | None:
+        return self.asked.rows.design() if self.asked.rows.n else None
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def fit(self) -> Fitted | None:
+        """Fit what was asked."""
+        p = self.posterior()
+        if p is None:
+            return None
+        k = len(self.full)
+        exact = isinstance(p, ExactPosterior)
+        if isinstance(p, LinearPosterior):
+            belief = Belief(p.mean, p.scale_matrix, p.dof)
+        else:
+            belief = p.belief
+        selected = np.ones((len(self.active), k), dtype=np.bool_)
+        notes: tuple[str, ...] = ()
+        error, r2 = p.error, np.asarray(p.r2)
+        if self.settings.features is not None and self.settings.features < self.d:
+            belief, error, r2, selected = self._sparse(p)
+        if self.settings.background_uncertainty:
+            belief = self._with_background(belief)
+        intercept = self.base if not isinstance(p, LinearPosterior) else np.zeros(k)
+        return Fitted(
+            spread_over(belief, self.active),
+            error,
+            r2,
+            exact,
+            "exact" if exact else "linear",
+            intercept,
+            intercept + belief.mean.sum(axis=0),
+            selected,
+            notes,
+        )
+
+    def predictive(self) -> Predictive | None:
+        """The posterior an adaptive sampler reads."""
+        p = self.posterior()
+        return None if isinstance(p, ExactPosterior) else p
+
+    def posterior(self) -> Fit | None:
+        """Posterior over the active features, or ``None`` if too little was asked."""
+        if self._posterior is None and self.asked.full is not None:
+            self._posterior = self._fit()
+        return self._posterior
+
+    def _fit(self) -> Fit | None:
+        n, d, s = self.asked.rows.n, self.d, self.settings
+        if s.recipe == "paper":
+            return self._fit_paper()
+        if n == 2**d - 2 and not s.noisy or d <= 1:
+            return self._fit_exact()
+        units = n // 2 if self.paired else n
+        if units < d + 1:
+            return None
+        masks, y = self.asked.rows.design(), self.asked.rows.y()
+        first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)
+        return ShapleyPosterior(
+            self._geometry(first),
+            y1,
+            y2,
+            self.base,
+            self.full - self.base,
+            self.asked.anchor_variance,
+            noisy=s.noisy,
+        )
+
+    def _fit_exact(self) -> ExactPosterior:
+        k, d = len(self.full), self.d
+        if d == 0:
+            z = np.zeros
+            return ExactPosterior(z((0, k)), z(k), z(k), z((0, 0, k)), self.base)
+        ends = np.array([[False] * d, [True] * d])
+        masks = self._masks()
+        every = ends if masks is None else np.concatenate([ends, masks])
+        y = np.stack([self.base, self.full])
+        y = y if masks is None else np.concatenate([y, self.asked.rows.y()])
+        exact = ExactPosterior.shapley(every, y)
+        if self.asked.anchor_variance is not None:  # one noisy feature: φ = f(x) − base
+            scale = 2 * np.maximum(self.asked.anchor_variance, 0.0)[None, None, :]
+            exact = replace(exact, scale_matrix=scale, dof=float(2 * ANCHOR_REPEATS - 2))
+        return exact
+
+    def _fit_paper(self) -> LinearPosterior | None:
+        if self.asked.rows.n == 0:
+            return None
+        masks, y = self.asked.rows.design(), self.asked.rows.y()
+        weights = shapley_kernel(masks.sum(axis=1), self.d)
+        return LinearPosterior.fit(masks, y, weights, prior=self.settings.prior, intercept="none")
+
+    def _geometry(self, masks: Masks, columns: Masks | None = None) -> Geometry:
+        prior = self.settings.prior
+        prior = prior.only(self.active) if len(self.active) != self.d else prior
+        prior = prior if columns is None else prior.only(columns)
+
+        def make() -> Geometry:
+            return Geometry.of(
+                masks, paired=self.paired, uniform=self._uniform, prior=prior, columns=columns
+            )
+
+        if columns is not None:
+            return make()
+        packed = np.packbits(masks).tobytes()
+        return self.context.once(("geometry", masks.shape, packed, prior), make)
+
+    def _sparse(self, p: Fit) -> tuple[Belief, object, Floats, Masks]:
+        """Refit on the chosen features only, output by output; Σφ stays f(x) − base."""
+        k, d, s = len(self.full), self.d, self.settings
+        masks, y = self.asked.rows.design(), self.asked.rows.y()
+        first = masks[0::2] if self.paired else masks
+        mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
+        selected = np.zeros((len(self.active), k), dtype=np.bool_)
+        at = np.flatnonzero(self.active)
+        errors, r2, dof = np.zeros(k), np.zeros(k), np.inf
+        whole = self._geometry(first)
+        z = first - 0.5 if self.paired else first.astype(np.float64)
+        gram = (z * whole.weights[:, None]).T @ z
+        for j in range(k):
+            one = ShapleyPosterior(
+                whole,
+                y[0::2, j : j + 1] if self.paired else y[:, j : j + 1],
+                y[1::2, j : j + 1] if self.paired else None,
+                self.base[j : j + 1],
+                (self.full - self.base)[j : j + 1],
+                None if self.asked.anchor_variance is None else self.asked.anchor_variance[j : j + 1],
+                noisy=s.noisy,
+            )
+            moment = ((z * whole.weights[:, None]).T @ one.response)[:, 0]
+            keep = choose(gram, moment, np.asarray(p.mean)[:, j], s.features or d, s.selection)
+            columns = np.isin(np.arange(d), keep)
+            small = replace(one, geometry=self._geometry(first, columns))
+            mean[keep, j] = small.mean[:, 0]
+            scale[np.ix_(keep, keep, [j])] = small.scale_matrix
+            errors[j], r2[j] = float(np.asarray(small.error.scale)[0]), float(small.r2[0])
+            dof = min(dof, small.dof)
+            selected[at[keep], j] = True
+        error = replace(p.error, scale=errors)
+        return Belief(mean, scale, dof), error, r2, selected
+
+    def _with_background(self, belief: Belief) -> Belief:
+        """Add the variance that comes from having B background rows instead of all."""
+        a = self.asked
+        if a.base_by_row is None or (a.rows.n and a.by_row is None):
+            return belief
+        b, k = a.base_by_row.shape
+        if b < 2:
+            return belief
+        full = np.repeat(self.full[None, :], b, axis=0)
+        y = None if a.by_row is None else a.by_row.reshape(len(a.by_row), b * k)
+        phi = self._mean_of(y, a.base_by_row.reshape(-1), full.reshape(-1)).reshape(-1, b, k)
+        gap = phi - np.einsum("dbk,b->dk", phi, self.weights)[:, None, :]
+        w2 = self.weights**2
+        share = np.einsum("ibk,jbk,b->ijk", gap, gap, w2) / max(1 - w2.sum(), 1e-12)
+        return Belief(belief.mean, belief.scale + share, min(belief.dof, float(b - 1)))
+
+    def _mean_of(self, y: Outputs | None, base: Floats, full: Floats) -> Floats:
+        """Importances that other outputs on the same coalitions would have."""
+        rows = Rows() if y is None else Rows().add(self.asked.rows.design(), y, np.ones(len(y)))
+        twin = ShapleyRecipe(
+            self.neighbourhood, self.settings, self.context, replace(self.asked, rows=rows, base=base, full=full, anchor_variance=None)
+        )
+        p = twin.posterior()
+        return np.zeros((self.d, len(base))) if p is None else np.asarray(p.mean)
+
+    def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
+        """How many more queries to these widths."""
+        return shapley_forecast(self, limits, level)

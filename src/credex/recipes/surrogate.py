@@ -1,0 +1,325 @@
+"""BayesLIME: perturbed rows weighted by proximity, a linear surrogate with a ridge prior."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from credex.blackbox import check_repeat
+from credex.domains import Neighbourhood
+from credex.errors import InputError
+from credex.kernels import Exponential
+from credex.posteriors import Belief, ErrorPosterior, ExactPosterior, LinearPosterior
+from credex.recipes.base import Asked, Context, Fitted, Settings, Talk, linked
+from credex.recipes.forecasts import linear_forecast
+from credex.samplers import Candidates, Predictive
+from credex.selection import choose
+from credex.sequences import BernoulliSequence
+from credex.stopping import Forecast, RelativeWidth, Width
+from credex.streams import MaskStream, PerturbationStream
+from credex.typing import Floats, Ints, Masks, Native
+from credex.value import Ask
+
+
+class SurrogateRecipe:
+    """One instance, its perturbations, and the posterior of the linear surrogate."""
+
+    def __init__(
+        self,
+        neighbourhood: Neighbourhood,
+        settings: Settings,
+        context: Context,
+        asked: Asked | None = None,
+    ) -> None:
+        self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
+        self.asked = Asked() if asked is None else asked
+        self.by_masks = bool(neighbourhood.by_masks)
+        self.origin = np.asarray(neighbourhood.design_at, dtype=np.float64)
+        self.paired = bool(settings.sampler.paired)
+        if self.paired and not self.by_masks:
+            msg = "sampler='paired' needs masks; a table's perturbed rows have no complement. "
+            msg += "Use sampler='random'"
+            raise InputError(msg)
+        kernel = settings.kernel
+        if kernel is None:
+            kernel = Exponential(distance="cosine" if self.by_masks else "euclidean")
+        self.kernel = replace(kernel, root=False) if settings.recipe == "paper" else kernel
+        self._stream: MaskStream | PerturbationStream | None = None
+        self._posterior: LinearPosterior | ExactPosterior | None = None
+        self._fresh = False
+
+    # -- sizes ---------------------------------------------------------------------------------
+
+    @property
+    def d(self) -> int:
+        """All features take part."""
+        return len(self.origin)
+
+    @property
+    def minimum(self) -> int:
+        """Fewest queries: rows for d coefficients, an intercept and one to judge by."""
+        fixed = (1 + self._repeat_cost) if self.by_masks else 0
+        return int(min(self.d + 2 + fixed, self.everything))
+
+    @property
+    def everything(self) -> float:
+        """All masks; a table's perturbations never end."""
+        if not self.by_masks or self.settings.noisy:
+            return np.inf
+        return float(2**self.d)
+
+    @property
+    def _repeat_cost(self) -> int:
+        return 1 if self.by_masks and not self.settings.noisy else 0
+
+    def room(self, ceiling: int) -> int:
+        """Perturbations that fit under ``ceiling``."""
+        left = ceiling - self.asked.n_queries
+        if not self.asked.checked and self._affords_repeat(ceiling):
+            left -= self._repeat_cost
+        unasked = np.inf
+        if self.by_masks and not self.settings.noisy:
+            unasked = 2**self.d - 1 - self.asked.rows.n
+        return int(max(min(left, unasked), 0))
+
+    def _affords_repeat(self, ceiling: float) -> bool:
+        return not self.everything <= ceiling < self.everything + self._repeat_cost
+
+    # -- asking --------------------------------------------------------------------------------
+
+    limit: float = np.inf
+
+    def open(self, ceiling: int) -> Talk[None]:
+        """Ask for f(x); on masks that is a query."""
+        del ceiling
+        if self.asked.full is not None:
+            return
+        answers = yield [self._instance()]
+        self.asked = replace(
+            self.asked.spend(answers, 1 if self.by_masks else 0),
+            full=linked(answers[0].y, self.settings.link)[0],
+        )
+
+    def _instance(self) -> Ask:
+        nb = self.neighbourhood
+        return Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))
+
+    @property
+    def stream(self) -> MaskStream | PerturbationStream:
+        """Perturbations not asked yet, in the order of the seed."""
+        if self._stream is None:
+            s = self.settings
+            if self.by_masks:
+                known = self.asked.rows.design() if self.asked.rows.n else None
+                known = known[0::2] if known is not None and self.paired else known
+                d, seed, pairs = self.d, s.seed, self.paired
+                sequence = self.context.once(
+                    ("coins", d, seed, pairs),
+                    lambda: BernoulliSequence(d, seed, skip=(d,), paired=pairs),
+                )
+                self._stream = MaskStream(sequence, known, repeat=s.noisy)
+            else:
+                self._stream = PerturbationStream(self.neighbourhood, s.seed, self.asked.cursor)
+        return self._stream
+
+    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
+        """Let the sampler choose at most ``n`` perturbations."""
+        with self.context.lock:
+            chosen = self.settings.sampler.select(self.stream, n, fit, rng)
+            if isinstance(self.stream, MaskStream):
+                self.stream.keep_rest(chosen)
+            return chosen
+
+    def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
+        """Ask for the perturbations in calls of at most ``most_rows`` rows."""
+        stream = self.stream
+        n = len(candidates)
+        most_rows -= most_rows % 2 if self.paired and most_rows > 1 else 0
+        for s in range(0, n, max(most_rows, 1)):
+            e = min(s + max(most_rows, 1), n)
+            part = candidates.pick(np.arange(s, e)) if (s, e) != (0, n) else candidates
+            if isinstance(stream, PerturbationStream):
+                ask = self._table_ask(stream, candidates, s, e)
+            else:
+                nb, z = self.neighbourhood, part.design
+                ask = Ask(lambda a, b, m=z: nb.coalition_inputs(m[a:b]), e - s, np.ones(1))
+            asks = [ask]
+            again = self._affords_repeat(self.limit) and not (
+                self.asked.checked or self.settings.noisy
+            )
+            if again:
+                asks.append(self._instance())
+            answers = yield asks
+            if again and self.asked.full is not None:
+                check_repeat(self.asked.full, linked(answers[1].y, self.settings.link)[0])
+            y = linked(answers[0].y, self.settings.link)
+            self._absorb(part, y)
+            self.asked = replace(
+                self.asked.spend(answers, e - s + (self._repeat_cost if again else 0)),
+                checked=self.asked.checked or again,
+                cursor=int(part.position[-1]) + 1 if not self.by_masks else 0,
+            )
+        if isinstance(stream, PerturbationStream):  # what was looked at and left is gone
+            self.asked = replace(self.asked, cursor=stream.at)
+
+    def _table_ask(
+        self, stream: PerturbationStream, candidates: Candidates, s: int, e: int
+    ) -> Ask:
+        drawn, whole = stream.drawn(candidates)
+        nb, seed = self.neighbourhood, self.settings.seed
+        if whole:
+            first = stream.first + s
+
+            def make(a: int, b: int) -> tuple[Native, Ints | None]:
+                rows = nb.perturb(seed, first + a, first + b)
+                if self.settings.noisy:
+                    return rows.inputs(), None
+                inputs, index = rows.unique()
+                return inputs, None if index is None else index[:, None]
+
+            key = None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
+            return Ask(make, e - s, np.ones(1), share=key, first=first)
+        chosen = candidates.position[s:e] - stream.first
+        return Ask(lambda a, b: (drawn.pick(chosen[a:b]), None), e - s, np.ones(1))
+
+    def _absorb(self, part: Candidates, y: Floats) -> None:
+        w = np.asarray(self.kernel.weights(part.design, self.origin))
+        self.asked = replace(self.asked, rows=self.asked.rows.add(part.design, y, w))
+        p = self._posterior
+        if isinstance(p, LinearPosterior) and p.n == self.asked.rows.n - len(part):
+            self._posterior = p.update(part.design, y, w)
+        else:
+            self._posterior = None
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def posterior(self) -> LinearPosterior | ExactPosterior | None:
+        """Posterior of the surrogate, or ``None`` if nothing was asked."""
+        rows, s = self.asked.rows, self.settings
+        if rows.n == 0 or self.asked.full is None:
+            return None
+        if self.by_masks and not s.noisy and rows.n == 2**self.d - 1:
+            ones = np.ones((1, self.d), dtype=np.bool_)
+            masks = np.concatenate([ones, rows.design()])
+            y = np.concatenate([self.asked.full[None, :], rows.y()])
+            weights = np.asarray(self.kernel.weights(masks, self.origin))
+            self._posterior = ExactPosterior.surrogate(masks, y, weights)
+        if self._posterior is None:
+            self._posterior = LinearPosterior.fit(
+                rows.design(),
+                rows.y(),
+                rows.w(),
+                prior=s.prior,
+                intercept="none" if s.recipe == "paper" else "flat",
+                cluster=2 if self.paired else 1,
+            )
+        return self._posterior
+
+    def predictive(self) -> Predictive | None:
+        """The posterior an adaptive sampler reads."""
+        p = self.posterior()
+        return None if isinstance(p, ExactPosterior) else p
+
+    @property
+    def fraction(self) -> float:
+        """Share of all masks that was asked, for the finite population correction."""
+        uniform = bool(getattr(self.settings.sampler, "uniform", False))
+        if not self.by_masks or self.settings.noisy or not uniform:
+            return 0.0
+        return float(self.asked.rows.n / (2.0**self.d - 1))
+
+    def fit(self) -> Fitted | None:
+        """Fit what was asked."""
+        p = self.posterior()
+        if p is None:
+            return None
+        k = len(p.mean[0])
+        selected = np.ones((self.d, k), dtype=np.bool_)
+        keep = self.settings.features
+        if isinstance(p, ExactPosterior):
+            belief, intercept, error, r2 = p.belief, p.intercept, p.error, p.r2
+            if keep is not None and keep < self.d:
+                belief, intercept, error, r2, selected = self._sparse_exact(p, keep)
+        elif keep is not None and keep < self.d:
+            belief, intercept, error, r2, selected = self._sparse(p, keep)
+        else:
+            belief = self.belief_of(p)
+            intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
+        exact = isinstance(p, ExactPosterior)
+        return Fitted(
+            belief,
+            error,
+            np.asarray(r2),
+            exact,
+            "exact" if exact else "linear",
+            np.asarray(intercept),
+            np.asarray(intercept + self.origin @ belief.mean),
+            selected,
+        )
+
+    def belief_of(self, p: LinearPosterior) -> Belief:
+        """Return the paper's Student-t, or the robust one."""
+        if self.settings.robust and self.settings.recipe != "paper":
+            return Belief(p.mean, p.robust_covariance(fraction=self.fraction), p.robust_dof)
+        return Belief(p.mean, p.scale_matrix, p.dof)
+
+    def _sparse(
+        self, p: LinearPosterior, keep: int
+    ) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
+        """Refit on the chosen features, output by output."""
+        d, k, rows = self.d, p.k, self.asked.rows
+        mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
+        selected = np.zeros((d, k), dtype=np.bool_)
+        intercept, sigma, r2, dof = np.zeros(k), np.zeros(k), np.zeros(k), np.inf
+        design, y, w = rows.design(), rows.y(), rows.w()
+        m = p.moments
+        ridge = float(np.mean(p.prior.precisions(d)))
+        for j in range(k):
+            at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep, self.settings.selection, ridge)
+            small = LinearPosterior.fit(
+                design[:, at],
+                y[:, j : j + 1],
+                w,
+                prior=p.prior.only(np.isin(np.arange(d), at)),
+                intercept=p.intercept_kind,
+                cluster=p.cluster,
+            )
+            b = self.belief_of(small)
+            mean[at, j] = b.mean[:, 0]
+            scale[np.ix_(at, at, [j])] = b.scale
+            selected[at, j] = True
+            intercept[j], r2[j] = np.asarray(small.intercept)[0], np.asarray(small.r2)[0]
+            sigma[j] = np.asarray(small.error.scale)[0]
+            dof = min(dof, b.dof)
+        return Belief(mean, scale, dof), intercept, replace(p.error, scale=sigma), r2, selected
+
+    def _sparse_exact(
+        self, p: ExactPosterior, keep: int
+    ) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
+        d, k = self.d, p.mean.shape[1]
+        mean, selected = np.zeros((d, k)), np.zeros((d, k), dtype=np.bool_)
+        intercept, misfit, spread = np.zeros(k), np.zeros(k), np.ones(k)
+        masks, y, w = self.asked.rows.design(), self.asked.rows.y(), self.asked.rows.w()
+        masks = np.concatenate([np.ones((1, d), dtype=np.bool_), masks])
+        y, w = np.concatenate([self.asked.full[None, :], y]), np.concatenate([[1.0], w])  # type: ignore[index]
+        linear = LinearPosterior.fit(masks, y, w)
+        m = linear.moments
+        for j in range(k):
+            at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep, self.settings.selection)
+            small = ExactPosterior.surrogate(masks[:, at], y[:, j : j + 1], w)
+            mean[at, j], selected[at, j] = small.mean[:, 0], True
+            intercept[j], misfit[j], spread[j] = small.intercept[0], small.misfit[0], small.spread[0]
+        exact = replace(p, mean=mean, misfit=misfit, spread=spread)
+        return exact.belief, intercept, exact.error, exact.r2, selected
+
+    def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
+        """How many more queries to these widths."""
+        return linear_forecast(self, limits, level)
+
+
+def _stem(key: object) -> object:
+    """Drop the positions from a perturbation key: the desk keeps a stream under one name."""
+    if isinstance(key, tuple):
+        return tuple(part for part in key if not isinstance(part, range))
+    return key

@@ -1,0 +1,215 @@
+"""Value functions: design rows in, outputs out; and the desk that sends them to the model.
+
+A run never calls the model. It hands out `Ask` objects and gets `Answer` objects back, so one
+row, a thousand rows stacked into one call, and rows that share their inputs all run the same code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credex.blackbox import BlackBox
+from credex.errors import CredexError
+from credex.typing import Floats, Ints, Native, Outputs
+
+if TYPE_CHECKING:
+    from credex.domains import Domain
+
+BATCH_BYTES = 64_000_000
+"""Default size of a model call's input, if ``batch_rows`` is not given."""
+
+Make = Callable[[int, int], tuple[Native, Ints | None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ask:
+    """Values wanted, and how to make the model rows for them.
+
+    Attributes
+    ----------
+    make
+        ``make(start, stop)`` gives the rows of values start…stop and ``(n, B)`` positions into
+        them (``None``: n·B rows in order).
+    n
+        Number of values.
+    weights
+        ``(B,)`` weights of the rows of one value.
+    share
+        Values with the same ``share`` key and position are the same for every row of a batch.
+    first
+        Position of the first value under that key.
+    """
+
+    make: Make
+    n: int
+    weights: Floats
+    share: Hashable | None = None
+    first: int = 0
+    keep_rows: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Most model rows this can cost."""
+        return self.n * len(self.weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Values and what they cost. ``by_row (n, B, k)`` only if it was wanted."""
+
+    y: Outputs
+    rows: int
+    seconds: float
+    by_row: Floats | None = None
+
+
+class Desk:
+    """Sends asks to the model, stacked; keeps the answers that rows of a batch share.
+
+    Parameters
+    ----------
+    box
+        The model.
+    domain
+        Stacks the inputs.
+    batch_rows
+        Most rows of one model call.
+    """
+
+    def __init__(self, box: BlackBox, domain: Domain, batch_rows: int) -> None:
+        self.box, self.domain, self.batch_rows = box, domain, batch_rows
+        self.rows_sent = 0
+        self.calls = 0
+        self.seconds = 0.0
+        self._shared: dict[Hashable | None, list[_Piece]] = {}
+        self._lock = threading.Lock()
+        self._count = threading.Lock()
+
+    def answer(self, asks: Sequence[Ask]) -> list[Answer | CredexError]:
+        """Answer all asks with as few calls as ``batch_rows`` allows.
+
+        A call that fails is tried again ask by ask, so that one bad ask spoils no other; its
+        error stands in its place.
+        """
+        out: list[Answer | CredexError | None] = [None] * len(asks)
+        pending: list[int] = []
+        load = 0
+        for i, ask in enumerate(asks):
+            if ask.share is not None:
+                out[i] = self._try(self._from_store, ask)
+                continue
+            if pending and load + ask.rows > self.batch_rows:
+                self._group(asks, pending, out)
+                pending, load = [], 0
+            pending.append(i)
+            load += ask.rows
+        if pending:
+            self._group(asks, pending, out)
+        return [a for a in out if a is not None]
+
+    def _group(
+        self, asks: Sequence[Ask], which: list[int], out: list[Answer | CredexError | None]
+    ) -> None:
+        try:
+            answers = self._call([asks[i] for i in which])
+        except CredexError as error:
+            if len(which) == 1:
+                out[which[0]] = error
+            else:
+                for i in which:
+                    out[i] = self._try(lambda a: self._call([a])[0], asks[i])
+        else:
+            for i, a in zip(which, answers, strict=True):
+                out[i] = a
+
+    @staticmethod
+    def _try(read: Callable[[Ask], Answer], ask: Ask) -> Answer | CredexError:
+        try:
+            return read(ask)
+        except CredexError as error:
+            return error
+
+    def _from_store(self, ask: Ask) -> Answer:
+        with self._lock:  # one worker asks, the others wait for the same rows
+            pieces = self._shared.setdefault(ask.share, [])
+            end = pieces[-1].stop if pieces else ask.first
+            if ask.first > end or (pieces and ask.first < pieces[0].start):
+                return self._one(ask, 0, ask.n)  # a gap: these values are not shared
+            step = max(self.batch_rows // len(ask.weights), 1)
+            for s in range(end, ask.first + ask.n, step):
+                e = min(s + step, ask.first + ask.n)
+                pieces.append(_Piece(s, e, self._one(ask, s - ask.first, e - ask.first)))
+            return _joined([p.cut(ask.first, ask.first + ask.n) for p in pieces])
+
+    def _one(self, ask: Ask, start: int, stop: int) -> Answer:
+        piece = Ask(
+            lambda a, b: ask.make(start + a, start + b),
+            stop - start,
+            ask.weights,
+            keep_rows=ask.keep_rows,
+        )
+        return self._call([piece])[0]
+
+    def _call(self, asks: Sequence[Ask]) -> list[Answer]:
+        made = [ask.make(0, ask.n) for ask in asks]
+        sizes = [len(rows) for rows, _ in made]
+        rows = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])
+        n = sum(sizes)
+        reply = self.box.ask(rows, n)
+        with self._count:
+            self.rows_sent += n
+            self.calls += 1
+            self.seconds += reply.seconds
+        out, start = [], 0
+        for ask, (_, index), size in zip(asks, made, sizes, strict=True):
+            raw = reply.y[start : start + size]
+            start += size
+            y, by_row = _reduced(raw, index, ask)
+            out.append(Answer(y, size, reply.seconds * size / max(n, 1), by_row))
+        return out
+
+
+def _reduced(raw: Outputs, index: Ints | None, ask: Ask) -> tuple[Outputs, Floats | None]:
+    b, k = len(ask.weights), raw.shape[1]
+    if b == 1 and index is None:
+        return raw, raw[:, None, :] if ask.keep_rows else None
+    by_row = raw.reshape(ask.n, b, k) if index is None else raw[index]
+    y = np.einsum("nbk,b->nk", by_row, ask.weights)
+    return y, by_row if ask.keep_rows else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """Values ``start`` to ``stop`` of a shared stream."""
+
+    start: int
+    stop: int
+    answer: Answer
+
+    def cut(self, first: int, last: int) -> Answer | None:
+        """Return the part of it between ``first`` and ``last``, with its share of the cost."""
+        lo, hi = max(first, self.start), min(last, self.stop)
+        if lo >= hi:
+            return None
+        share = (hi - lo) / (self.stop - self.start)
+        a, part = self.answer, slice(lo - self.start, hi - self.start)
+        by_row = None if a.by_row is None else a.by_row[part]
+        return Answer(a.y[part], round(a.rows * share), a.seconds * share, by_row)
+
+
+def _joined(parts: Sequence[Answer | None]) -> Answer:
+    some = [a for a in parts if a is not None]
+    if len(some) == 1:
+        return some[0]
+    by_row = [a.by_row for a in some if a.by_row is not None]
+    return Answer(
+        np.concatenate([a.y for a in some]),
+        sum(a.rows for a in some),
+        sum(a.seconds for a in some),
+        np.concatenate(by_row) if by_row else None,
+    )

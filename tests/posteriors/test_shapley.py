@@ -1,0 +1,145 @@
+"""Shapley posteriors: exact where everything is known, adding up always."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import credex as cx
+from credex.kernels import shapley_kernel
+from credex.posteriors import ExactPosterior
+from credex.posteriors.strata import strata
+from credex.sequences import ShapleySequence, all_masks
+from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game
+
+
+@pytest.mark.parametrize("d", range(1, 8))
+def test_exhaustive_equals_brute_force(d):
+    table = random_game(d, d)
+    e = cx.BayesSHAP(table_game(table), cx.Masks(d)).explain(queries=2**d)
+    np.testing.assert_allclose(e.mean, brute_shapley(table), atol=1e-9)
+    assert e.exact
+    assert e.converged
+    assert e.stop_reason == "exact"
+    np.testing.assert_array_equal(e.interval().width, 0)
+    assert e.n_queries == 2**d
+
+
+@pytest.mark.parametrize("d", [8, 9, 10])
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e-6])
+def test_exhaustive_equals_the_formula_up_to_ten(d, scale):
+    table = scale * random_game(d, d) + 3 * scale
+    e = cx.BayesSHAP(table_game(table), cx.Masks(d), posterior="exact").explain()
+    np.testing.assert_allclose(e.mean, shapley(table), atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("sampler", ["random", "paired", cx.PaperFocused(30, 10, 60)])
+def test_the_regression_on_all_coalitions_is_exact(sampler):
+    """Weights, constraint and design together aim at the Shapley value, not near it."""
+    table = random_game(6, 0)
+    ex = cx.BayesSHAP(table_game(table), cx.Masks(6), sampler=sampler)
+    e = ex.explain(queries=64)
+    np.testing.assert_allclose(e.mean, shapley(table), atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    d=st.integers(2, 9),
+    sampler=st.sampled_from(["random", "paired", cx.PaperFocused(10, 5, 20)]),
+    extra=st.integers(0, 60),
+    scale=st.sampled_from([1e-9, 1.0, 1e6]),
+)
+def test_importances_add_up(seed, d, sampler, extra, scale):
+    table = scale * (random_game(d, seed) + 5)
+    ex = cx.BayesSHAP(table_game(table), cx.Masks(d), sampler=sampler)
+    e = ex.explain(queries=min(2 * d + 5 + extra, 2**d), seed=seed)
+    gap = e.mean.sum() - (table[-1] - table[0])
+    assert abs(gap) <= 1e-9 * max(1.0, abs(table[-1]), abs(table[0]))
+    assert e.n_queries <= min(2 * d + 5 + extra, 2**d)
+
+
+def test_pairs_are_blind_to_even_interactions():
+    """A game of main effects and pairwise interactions is solved by any d pairs or more."""
+    rng = np.random.default_rng(0)
+    d = 10
+    z = all_masks(d).astype(float)
+    table = z @ rng.normal(size=d) + np.einsum("ni,ij,nj->n", z, rng.normal(size=(d, d)), z)
+    e = cx.BayesSHAP(table_game(table), cx.Masks(d)).explain(queries=80)
+    np.testing.assert_allclose(e.mean, shapley(table), atol=1e-8)
+    assert np.all(e.interval().width < 1e-6)
+
+
+def test_an_additive_game_is_known_at_once():
+    d = 12
+    beta = np.arange(d) - 3.0
+    e = cx.BayesSHAP(lambda m: m @ beta + 2.0, cx.Masks(d)).explain(queries=60)
+    np.testing.assert_allclose(e.mean, beta, atol=1e-9)
+    assert e.r2 == pytest.approx(1.0)
+    assert e.base_value == 2.0
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("d", [2, 3, 5, 8, 9])
+def test_sequences_hold_every_coalition_once(d, paired):
+    s = ShapleySequence(d, 3, paired=paired)
+    z = s.units(0, 2**d)
+    assert len(z) == s.capacity
+    z = np.concatenate([z, ~z]) if paired else z
+    codes = np.sort(z @ (1 << np.arange(d)))
+    np.testing.assert_array_equal(codes, np.arange(1, 2**d - 1))
+
+
+@pytest.mark.parametrize("d", [6, 20, 70])
+def test_sequences_do_not_depend_on_how_they_are_read(d):
+    whole = ShapleySequence(d, 5, paired=True).units(0, 25)
+    s = ShapleySequence(d, 5, paired=True)
+    pieces = [s.units(a, b) for a, b in ((0, 1), (1, 4), (4, 5), (5, 17), (17, 25))]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    assert not np.array_equal(ShapleySequence(d, 6, paired=True).units(0, 25), whole)
+
+
+def test_sizes_follow_the_shapley_distribution():
+    d, n = 30, 20_000
+    z = ShapleySequence(d, 0, paired=True).units(0, n)
+    size = np.minimum(z.sum(axis=1), d - z.sum(axis=1))
+    layers = strata(d, paired=True)
+    seen = np.bincount(size, minlength=d // 2 + 1)[1:]
+    due = layers.mass * n
+    open_ = seen < layers.count
+    ratio = seen[open_] / due[open_]
+    assert np.ptp(ratio) < 0.02 * ratio.mean()  # proportional among the sizes not yet full
+    assert seen[0] == d  # all singletons are in long before
+
+
+def test_every_feature_is_in_half_of_the_masks_of_a_layer():
+    """Uniform within a size: each feature equally often (χ² with 29 dof, false alarm 1e-6)."""
+    d = 30
+    z = ShapleySequence(d, 1, paired=True).units(0, 6000)
+    z = z[z.sum(axis=1) == 5]
+    expected = len(z) * 5 / d
+    chi2 = np.sum((z.sum(axis=0) - expected) ** 2) / (expected * (1 - 5 / d))
+    assert chi2 < 85
+
+
+def test_kernel_and_strata_agree():
+    d = 9
+    kernel = shapley_kernel(np.arange(1, d), d)
+    mass = strata(d, paired=False)
+    np.testing.assert_allclose(mass.mass, kernel * mass.count / (kernel * mass.count).sum())
+
+
+def test_outputs_share_one_factorisation():
+    tables = np.stack([smooth_game(8, s) for s in range(3)], axis=1)
+    v = lambda m: tables[m @ (1 << np.arange(8))]  # noqa: E731
+    e = cx.BayesSHAP(v, cx.Masks(8)).explain(queries=90)
+    assert e.mean.shape == (8, 3)
+    for j in range(3):
+        one = cx.BayesSHAP(v, cx.Masks(8), target=j).explain(queries=90)
+        np.testing.assert_allclose(e.mean[:, j], one.mean, atol=1e-12)
+        np.testing.assert_allclose(e.interval().width[:, j], one.interval().width, atol=1e-12)
+
+
+def test_exact_needs_all_coalitions():
+    with pytest.raises(cx.InputError, match="needs all 8"):
+        ExactPosterior.shapley(all_masks(3)[:5], np.ones((5, 1)))

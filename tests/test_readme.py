@@ -1,0 +1,61 @@
+"""Every ```python block of README.md and docs/*.md runs, in the order a reader meets it.
+
+The blocks of one file share one namespace and one empty working directory. A traceback points at
+the line of the Markdown file. A block that must not run is fenced as ```text.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+FENCE = re.compile(
+    r"^(?P<indent>[ \t]*)```python[ \t]*\n(?P<code>.*?)^(?P=indent)```[ \t]*$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def blocks(text: str) -> list[str]:
+    """The blocks, each padded with empty lines so that its line numbers are those of the page."""
+    return [
+        "\n" * text.count("\n", 0, match.start("code")) + textwrap.dedent(match["code"])
+        for match in FENCE.finditer(text)
+    ]
+
+
+def pages_with_code() -> list[Path]:
+    return [page for page in PAGES if page.exists() and blocks(page.read_text(encoding="utf-8"))]
+
+
+@pytest.fixture
+def headless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")  # for worker processes that a block may start
+    before = mpl.get_backend()
+    plt.switch_backend("Agg")
+    monkeypatch.setattr(plt, "show", lambda *args, **kwargs: None)  # Agg would warn
+    yield
+    plt.close("all")
+    plt.switch_backend(before)
+
+
+@pytest.mark.parametrize("page", pages_with_code(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_blocks_run(page: Path, headless: None) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_readme_has_code_blocks() -> None:
+    assert ROOT / "README.md" in pages_with_code()
+
+
+def test_blocks_keep_order_line_numbers_and_indentation() -> None:
+    text = "# a\n```python\nx = 1\n```\n```text\nnot code\n```\n- b\n  ```python\n  y = 2\n  ```\n"
+    assert blocks(text) == ["\n\nx = 1\n", "\n" * 9 + "y = 2\n"]
