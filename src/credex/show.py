@@ -79,7 +79,8 @@ def footer(e: Explanation) -> list[str]:
         end = "exact: every coalition was asked" if e.method == "BayesSHAP" else "exact"
     else:
         end = f"stopped by {e.stop_reason}"
-        end += "" if e.converged else " (no precision was requested or met)"
+        asked_for = e.stop_reason in ("ceiling", "max_queries")
+        end += " before the requested precision was met" if asked_for else ""
     lines = [f"{cost}; {end}"]
     unit = sorted({u for u in e.units if u})
     if unit and e.method == "BayesLIME":

@@ -60,7 +60,7 @@ def test_all_key_widths_agree(d: int) -> None:
     found = distinct_rows(masks, differs)
     assert found is not None
     effective = masks[:, None, :] & differs
-    np.testing.assert_array_equal(found.masks[found.index] & differs[None], effective)
+    np.testing.assert_array_equal(found.masks[found.index], effective)
     np.testing.assert_array_equal(found.positions[found.index], np.tile(np.arange(7), (200, 1)))
     pairs = np.column_stack([found.positions, found.masks])
     assert len(np.unique(pairs, axis=0)) == len(pairs)
@@ -172,6 +172,15 @@ def test_k_means_picks_real_rows_with_cluster_weights() -> None:
     order = np.argsort(here.background_weights)
     np.testing.assert_allclose(here.background_weights[order], [0.1, 0.3, 0.6])
     np.testing.assert_allclose(base[order], centres, atol=1.0)
+
+
+def test_k_means_does_not_depend_on_units() -> None:
+    rng = np.random.default_rng(0)
+    side = np.repeat([0.0, 1.0], 200)
+    data = np.column_stack([side + 0.01 * rng.normal(size=400), 1e4 * rng.normal(size=400)])
+    base = Tabular(data, background=4).at(data[0])
+    low = base.base_inputs()[:, 0] < 0.5
+    assert base.background_weights[low].sum() == pytest.approx(0.5)
 
 
 def test_mixed_data_are_sampled(frame: pd.DataFrame) -> None:

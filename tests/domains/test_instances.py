@@ -207,6 +207,15 @@ def test_split_keeps_labels_and_bad_rows_fail_alone() -> None:
         domain.split(3)
 
 
+def test_categories_in_another_order() -> None:
+    batch = DATA.assign(c=DATA["c"].cat.set_categories(["q", "p"]))
+    domain = Tabular(DATA)
+    for i, row in enumerate(domain.split(batch)):
+        found = domain.at(row).instance_inputs()["c"]
+        assert found.tolist() == [DATA["c"].iloc[i]]
+        assert found.cat.categories.tolist() == ["p", "q"]
+
+
 def test_split_rows_equal_single_rows(
     frame: pd.DataFrame, polars: pl.DataFrame, floats: Any
 ) -> None:

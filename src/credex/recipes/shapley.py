@@ -159,8 +159,6 @@ class ShapleyRecipe:
                 asks.append(Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1)))
             answers = yield asks
             y = self._linked(answers[0].y)
-            if again:
-                check_repeat(self.full, self._linked(answers[1].y)[0])
             grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]
             self.asked = replace(
                 self.asked.spend(answers, e - s + (self._repeat_cost if again else 0)),
@@ -168,7 +166,9 @@ class ShapleyRecipe:
                 checked=self.asked.checked or again,
                 by_row=np.concatenate(grown) if grown else None,
             )
-        self._posterior = None
+            self._posterior = None
+            if again:
+                check_repeat(self.full, self._linked(answers[1].y)[0])
 
     limit: float = np.inf
     """Ceiling of the run; set by the loop."""

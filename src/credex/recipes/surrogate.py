@@ -34,7 +34,7 @@ class SurrogateRecipe:
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
         self.asked = Asked() if asked is None else asked
-        self.by_masks = bool(neighbourhood.by_masks)
+        self.by_masks = bool(getattr(neighbourhood, "by_masks", False))
         self.origin = np.asarray(neighbourhood.design_at, dtype=np.float64)
         self.paired = bool(settings.sampler.paired)
         if self.paired and not self.by_masks:
@@ -151,8 +151,6 @@ class SurrogateRecipe:
             if again:
                 asks.append(self._instance())
             answers = yield asks
-            if again and self.asked.full is not None:
-                check_repeat(self.asked.full, linked(answers[1].y, self.settings.link)[0])
             y = linked(answers[0].y, self.settings.link)
             self._absorb(part, y)
             self.asked = replace(
@@ -160,6 +158,8 @@ class SurrogateRecipe:
                 checked=self.asked.checked or again,
                 cursor=int(part.position[-1]) + 1 if not self.by_masks else 0,
             )
+            if again and self.asked.full is not None:
+                check_repeat(self.asked.full, linked(answers[1].y, self.settings.link)[0])
         if isinstance(stream, PerturbationStream):  # what was looked at and left is gone
             self.asked = replace(self.asked, cursor=stream.at)
 
