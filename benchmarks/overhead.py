@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from itertools import count
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -49,16 +50,17 @@ def lime_cell(d: int, n: int) -> dict[str, float]:
     theirs = LimeTabularExplainer(X, mode="regression", random_state=0)
     here = ours.domain.at(x)
     kernel = cx.Exponential()
+    seeds = count()  # a fresh one for every run: nothing is remembered
 
     def floor() -> np.ndarray:
-        p = here.perturb(0, 0, n)
+        p = here.perturb(next(seeds), 0, n)
         y = f(p.inputs())
         w = kernel.weights(p.design, here.design_at)
         return solve(p.design.astype(float), y, w)
 
     return together(
         {
-            "ours": lambda: ours.explain(x, queries=n).interval(),
+            "ours": lambda: ours.explain(x, queries=n, seed=next(seeds)).interval(),
             "floor": floor,
             "peer": lambda: theirs.explain_instance(x, f, num_features=d, num_samples=n),
         }
@@ -74,9 +76,10 @@ def shap_cell(d: int, n: int, background: int = 1) -> dict[str, float]:
     theirs = shap.KernelExplainer(f, X[1 : 1 + background])
     here = ours.domain.at(x)
     weights = np.full(background, 1 / background)
+    seeds = count()
 
     def floor() -> np.ndarray:
-        half = ShapleySequence(d, 0, paired=True).units(0, (n - 2) // 2)
+        half = ShapleySequence(d, next(seeds), paired=True).units(0, (n - 2) // 2)
         z = np.concatenate([half, ~half])
         rows, _ = here.coalition_inputs(z)
         y = f(rows).reshape(len(z), background) @ weights
@@ -87,7 +90,11 @@ def shap_cell(d: int, n: int, background: int = 1) -> dict[str, float]:
             return theirs.shap_values(x, nsamples=n, silent=True)
 
     return together(
-        {"ours": lambda: ours.explain(x, queries=n).interval(), "floor": floor, "peer": peer}
+        {
+            "ours": lambda: ours.explain(x, queries=n, seed=next(seeds)).interval(),
+            "floor": floor,
+            "peer": peer,
+        }
     )
 
 

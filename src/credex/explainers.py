@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from credex import show
 from credex.batch import drive, explain_batch
 from credex.blackbox import BlackBox
 from credex.domains import Domain, Neighbourhood, Tabular
@@ -442,8 +443,8 @@ class Explainer(ABC):
             method=self.method,
             names=tuple(nb.names),
             values=tuple(nb.values),
-            labels=tuple(nb.feature_labels),
-            units=tuple(nb.unit),
+            labels=self._labels(nb),
+            units=self._units(nb),
             outputs=box.output_names(k),
             squeeze=k == 1,
             belief=f.belief,
@@ -474,6 +475,12 @@ class Explainer(ABC):
 
     @abstractmethod
     def _notes(self, nb: Neighbourhood, opts: Options) -> tuple[str, ...]: ...
+
+    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
+        return tuple(nb.feature_labels)
+
+    def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
+        return tuple(nb.unit)
 
 
 class _Never:
@@ -522,6 +529,14 @@ class BayesSHAP(Explainer):
         self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
     ) -> Recipe:
         return ShapleyRecipe(nb, settings, context, asked)
+
+    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
+        if nb.by_masks:
+            return tuple(nb.names)
+        return tuple(f"{n} = {show.value(v)}" for n, v in zip(nb.names, nb.values, strict=True))
+
+    def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
+        return ("change of the prediction",) * len(nb.names)
 
     def _notes(self, nb: Neighbourhood, opts: Options) -> tuple[str, ...]:
         notes = [f"background: {nb.background_note}"] if nb.background_note else []

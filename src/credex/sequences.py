@@ -6,7 +6,7 @@ for a thousand. That is what makes a batch equal to its rows and a refined run e
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb
 from typing import Protocol
@@ -22,8 +22,11 @@ GOLDEN = 0.6180339887498949
 ENUMERATE = 8192
 """Strata (and cubes) up to this size are listed and shuffled; larger ones are drawn."""
 
-BLOCK = 256
-"""Masks drawn at a time, whatever is asked for: so the sequence does not depend on batches."""
+BLOCK = 32
+"""Subsets of one size drawn at a time, whatever is asked for: so batches change nothing."""
+
+COINS = 256
+"""Masks of fair coins drawn at a time, likewise."""
 
 
 class Sequence(Protocol):
@@ -89,12 +92,10 @@ class ShapleySequence:
             u = (self._start + GOLDEN * np.arange(self._walked, self._walked + n)) % 1.0
             pick = live[np.minimum(np.searchsorted(mass, u * mass[-1], "right"), len(live) - 1)]
             cut = n
-            for s in live:  # up to the first unit that a layer no longer has
-                if self._left[s] < n:
-                    at = np.flatnonzero(pick == s)
-                    room = int(self._left[s])
-                    if len(at) > room:
-                        cut = min(cut, int(at[room]))
+            wanted = np.bincount(pick, minlength=len(self._left))
+            for s in np.flatnonzero(wanted > self._left):
+                # up to the first unit that a layer no longer has
+                cut = min(cut, int(np.flatnonzero(pick == s)[int(self._left[s])]))
             piece = pick[:cut]
             self._left -= np.bincount(piece, minlength=len(self._left))
             self._walked += cut
@@ -138,7 +139,7 @@ class BernoulliSequence:
         blocks = [self._masks]
         have = len(self._masks)
         while have < min(stop, self.capacity):
-            block = self._rng.random((BLOCK, self.d)) < 0.5  # noqa: PLR2004
+            block = self._rng.random((COINS, self.d)) < 0.5  # noqa: PLR2004
             block = block[~np.isin(block.sum(axis=1), self.skip)]
             block = block ^ ~block[:, :1] if self.paired else block
             fresh = _unseen(block, self._seen)
@@ -181,14 +182,22 @@ class _Layer:
         return comb(self.d, self.size) <= ENUMERATE
 
     def _enumerate(self) -> Masks:
-        rest, k = (range(1, self.d), self.size - 1) if self.halve else (range(self.d), self.size)
-        subsets = list(combinations(rest, k))
-        chosen = np.array(subsets, dtype=np.int64).reshape(len(subsets), k)
-        z = np.zeros((len(chosen), self.d), dtype=np.bool_)
-        np.put_along_axis(z, chosen, values=True, axis=1)
-        if self.halve:
-            z[:, 0] = True
+        z = _subsets(self.d, self.size, halve=self.halve)
         return z[self._rng.permutation(len(z))]
+
+
+@lru_cache(maxsize=32)
+def _subsets(d: int, size: int, *, halve: bool) -> Masks:
+    """All subsets of ``size`` as masks; ``halve``: those that hold feature 0."""
+    rest, k = (range(1, d), size - 1) if halve else (range(d), size)
+    subsets = list(combinations(rest, k))
+    chosen = np.array(subsets, dtype=np.int64).reshape(len(subsets), k)
+    z = np.zeros((len(subsets), d), dtype=np.bool_)
+    np.put_along_axis(z, chosen, values=True, axis=1)
+    if halve:
+        z[:, 0] = True
+    z.flags.writeable = False
+    return z
 
 
 def all_masks(d: int) -> Masks:

@@ -140,13 +140,17 @@ class TabularNeighbourhood:
         """Return the B background rows."""
         return self._base.native()
 
-    def coalition_inputs(self, masks: Masks) -> tuple[Native, Ints | None]:
+    def coalition_inputs(
+        self, masks: Masks, *, merge: bool = True
+    ) -> tuple[Native, Ints | None]:
         """Rows for coalitions of features.
 
         Parameters
         ----------
         masks
             ``(n, d)`` booleans over all d features.
+        merge
+            Make equal rows once. Not for noisy models, whose answers to equal rows differ.
 
         Returns
         -------
@@ -161,7 +165,7 @@ class TabularNeighbourhood:
                 f"masks have shape {masks.shape}; pass (n, {len(self.names)}), one column for "
                 "each feature"
             )
-        few = distinct_rows(masks, self._differs)
+        few = distinct_rows(masks, self._differs) if merge else None
         if few is None:
             return self._base.cross(self._x, self._over_columns(masks)), None
         return self._base.choose(self._x, self._over_columns(few.masks), few.positions), few.index
@@ -249,7 +253,10 @@ class TabularNeighbourhood:
     def _condition(self, j: int) -> str:
         name, bins = self._x.names[j], self._population.marginal(j).bins
         if bins is not None:
-            return bins.label(int(self._at[j]), name, self._texts(j))
+            labels, key = self._population.labels, (j, int(self._at[j]))
+            if key not in labels:  # few bins, many instances
+                labels[key] = bins.label(key[1], name, self._texts(j))
+            return labels[key]
         value = plain(self._x.objects(j)[0])
         return f"{name} missing" if value is None else f"{name} = {display(value)}"
 

@@ -121,6 +121,7 @@ class Population:
         self._most = most
         self._marginals: dict[int, Marginal] = {}
         self._few: dict[int, Ints | None] = {}
+        self.labels: dict[tuple[int, int], str] = {}
         self._last: tuple[tuple[int, int, int], Draws] | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -81,8 +81,15 @@ class LinearPosterior:
         prior = Prior() if prior is None else prior
         d = z.shape[1]
         prior.means(d), prior.precisions(d)  # fails early if their number is wrong
-        rows, squeeze = Rows().add(z, yy, w), np.asarray(y).ndim == 1
-        return cls(_moments(z, yy, w), rows, prior, intercept, squeeze, cluster)
+        rows = Rows().add(z, yy, w)
+        return cls(_moments(rows), rows, prior, intercept, np.asarray(y).ndim == 1, cluster)
+
+    @classmethod
+    def of_rows(
+        cls, rows: Rows, *, prior: Prior, intercept: InterceptKind, cluster: int = 1
+    ) -> LinearPosterior:
+        """Fit on rows that were checked and packed before; arrays keep their last axis."""
+        return cls(_moments(rows), rows, prior, intercept, squeeze=False, cluster=cluster)
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:  # noqa: N803
         """Return the posterior after further rows; costs O(n·d²) whatever came before."""
@@ -91,9 +98,8 @@ class LinearPosterior:
             msg = f"update needs {self.d} columns and {self.k} outputs; "
             msg += f"got {z.shape[1]} and {yy.shape[1]}"
             raise InputError(msg)
-        return replace(
-            self, moments=self.moments + _moments(z, yy, w), rows=self.rows.add(z, yy, w)
-        )
+        more = _moments(Rows().add(z, yy, w))
+        return replace(self, moments=self.moments + more, rows=self.rows.add(z, yy, w))
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -347,12 +353,11 @@ def inverse_spd(a: Floats) -> Floats:
     raise InputError(msg)
 
 
-def _moments(z: Design, y: Floats, w: Weights) -> Moments:
-    step = 65536  # bounds the float copy of boolean rows
-    out = Moments.of(z[:step].astype(np.float64), y[:step], w[:step])
-    for s in range(step, len(z), step):
-        e = s + step
-        out = out + Moments.of(z[s:e].astype(np.float64), y[s:e], w[s:e])
+def _moments(rows: Rows) -> Moments:
+    parts = (Moments.of(z, y, w) for z, y, w in rows.chunks())
+    out = next(parts)
+    for part in parts:
+        out = out + part
     return out
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credex.typing import Floats
+from credex.typing import Design, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,16 +26,24 @@ class Moments:
     yy: Floats
 
     @classmethod
-    def of(cls, z: Floats, y: Floats, w: Floats) -> Moments:
-        """Moments of one batch: ``z (n, d)``, ``y (n, k)``, ``w (n,)``."""
+    def of(cls, z: Design, y: Floats, w: Floats) -> Moments:
+        """Moments of one batch: ``z (n, d)`` (booleans or floats), ``y (n, k)``, ``w (n,)``."""
         total = float(w.sum())
         safe = total if total > 0 else 1.0
-        z_mean, y_mean = w @ z / safe, w @ y / safe
-        zc, yc = z - z_mean, y - y_mean
+        y_mean = w @ y / safe
+        yc = y - y_mean
+        yy = np.einsum("n,nk,nk->k", w, yc, yc)
+        if z.dtype == np.bool_:  # ±½ is centred well enough: one pass less
+            half = z - 0.5
+            wz = half * w[:, None]
+            mean = wz.sum(axis=0) / safe
+            zz = wz.T @ half - total * np.outer(mean, mean)
+            zy = wz.T @ yc
+            return cls(len(z), total, mean + 0.5, y_mean, zz, zy, yy)
+        z_mean = w @ z / safe
+        zc = z - z_mean
         wz = zc * w[:, None]
-        return cls(
-            len(z), total, z_mean, y_mean, wz.T @ zc, wz.T @ yc, np.einsum("n,nk,nk->k", w, yc, yc)
-        )
+        return cls(len(z), total, z_mean, y_mean, wz.T @ zc, wz.T @ yc, yy)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight

@@ -65,7 +65,7 @@ class Rows:
         return Rows((*self.blocks, new))
 
     def chunks(self) -> Iterator[tuple[Design, Floats, Weights]]:
-        """Walk over the rows, at most ``CHUNK`` at a time."""
+        """Walk over the rows, at most ``CHUNK`` at a time; masks as booleans."""
         for b in self.blocks:
             for s in range(0, b.n, CHUNK):
                 e = min(s + CHUNK, b.n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,22 +75,16 @@ class Geometry:
         thinning = 1.0 - fraction if uniform else np.where(fraction >= 1.0, 0.0, 1.0)
         rows = 2.0 if paired else 1.0
         gram = np.zeros((d, d))
-        for s in range(0, len(masks), CHUNK):
-            z = centred(masks[s : s + CHUNK])
-            gram += (z * (rows * w[s : s + CHUNK])[:, None]).T @ z
-        # Rows are orthogonal to 1, so the added multiple of 11ᵀ changes nothing on the plane.
+        for s, z in signed(masks):
+            gram += (z * (rows * w[s : s + len(z)])[:, None]).T @ z
+        # Only what happens on the plane counts: a multiple of 11ᵀ more changes nothing there.
         lam = prior.precisions(d)
         a = gram + np.diag(lam)
         inverse = inverse_spd(a + float(np.trace(a)) / d**2)
         ones = inverse.sum(axis=1)
         v = inverse - np.outer(ones, ones) / ones.sum()
-        leverage = np.concatenate(
-            [
-                rows * w[s : s + CHUNK] * np.einsum("ij,ij->i", z @ v, z)
-                for s in range(0, len(masks), CHUNK)
-                for z in (centred(masks[s : s + CHUNK]),)
-            ]
-        )
+        leverage = np.concatenate([np.einsum("ij,ij->i", z @ v, z) for _, z in signed(masks)])
+        leverage *= rows * w
         return cls(masks, paired, w, thinning, v, leverage, prior)
 
     @property
@@ -151,9 +146,8 @@ class ShapleyPosterior:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
         g, d = self.geometry, self.geometry.masks.shape[1]
         rhs = np.zeros((d, self.y.shape[1]))
-        for s in range(0, len(g.masks), CHUNK):
-            e = s + CHUNK
-            z = centred(g.masks[s:e])
+        for s, z in signed(g.masks):
+            e = s + len(z)
             rhs += z.T @ (self._target[s:e] * (g.rows * g.weights[s:e])[:, None])
         lam, m = g.prior.precisions(d), g.prior.means(d)
         rhs += lam[:, None] * (m[:, None] - self.total / d)
@@ -166,8 +160,8 @@ class ShapleyPosterior:
         d = self.geometry.masks.shape[1]
         phi = self.mean - self.total / d
         out = self._target.copy()
-        for s in range(0, len(out), CHUNK):
-            out[s : s + CHUNK] -= centred(self.geometry.masks[s : s + CHUNK]) @ phi
+        for s, z in signed(self.geometry.masks):
+            out[s : s + len(z)] -= z @ phi
         return out
 
     @cached_property
@@ -178,10 +172,9 @@ class ShapleyPosterior:
         if not self.noisy:
             u = u * np.sqrt(np.maximum(g.thinning, 0.0))[:, None]
         meat = np.zeros((d, d, k))
-        for s in range(0, len(u), CHUNK):
-            z = centred(g.masks[s : s + CHUNK])
+        for s, z in signed(g.masks):
             for j in range(k):
-                zu = z * u[s : s + CHUNK, j : j + 1]
+                zu = z * u[s : s + len(z), j : j + 1]
                 meat[:, :, j] += zu.T @ zu
         lam, m = g.prior.precisions(d), g.prior.means(d)
         if np.any(lam > 0):
@@ -201,9 +194,13 @@ class ShapleyPosterior:
         to_base = -to_total
         if self.y_complement is None:
             size = g.masks.sum(axis=1, dtype=np.float64)
-            z = centred(g.masks)
-            to_total = to_total - g.v @ (z.T @ (g.weights * size / d))
-            to_base = -to_total - g.v @ (z.T @ g.weights)
+            pull_total, pull_base = np.zeros(d), np.zeros(d)
+            for s, z in signed(g.masks):
+                w = g.weights[s : s + len(z)]
+                pull_total += z.T @ (w * size[s : s + len(z)] / d)
+                pull_base += z.T @ w
+            to_total = to_total - g.v @ pull_total
+            to_base = -to_total - g.v @ pull_base
         variance = np.zeros(self.y.shape[1]) if self.anchor_variance is None else self.anchor_variance
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
@@ -259,14 +256,15 @@ class ShapleyPosterior:
 
     def predictive_variance(self, Z: Design) -> Floats:  # noqa: N803 - the paper's letter
         """Return var v(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11), ``(n, k)``."""
-        z = centred(np.asarray(Z, dtype=np.bool_))
+        z = np.asarray(Z, dtype=np.bool_) - 0.5
         spread = np.einsum("ij,ij->i", z @ self.geometry.v, z) + 1.0
         factor = self.n / (self.n - 2) if self.n > 2 else np.inf  # noqa: PLR2004
         return np.asarray(spread[:, None] * self.s2 * factor)
 
 
-def centred(masks: Masks) -> Floats:
-    """Masks as floats less their row mean: orthogonal to the vector of ones."""
-    z = masks.astype(np.float64)
-    z -= z.mean(axis=1, keepdims=True)
-    return z
+def signed(masks: Masks) -> Iterator[tuple[int, Floats]]:
+    """Walk over masks as ±½, at most ``CHUNK`` at a time: ``(start, rows)``.
+
+    A constant more or less in a row is nothing on the plane Σφ = const; ±½ keeps it small.
+    """
+    return ((s, masks[s : s + CHUNK] - 0.5) for s in range(0, len(masks), CHUNK))

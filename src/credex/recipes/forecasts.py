@@ -65,8 +65,7 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
     at = layers.index(g.masks)
     now = np.bincount(at, minlength=len(layers.count)).astype(np.float64)
     # squared effect of each unit on each feature, residuals freed from the fit's own share
-    z = g.masks - g.masks.mean(axis=1, keepdims=True)
-    reach = (z @ g.v) ** 2  # (m, d)
+    reach = ((g.masks - 0.5) @ g.v) ** 2  # (m, d)
     free = np.maximum(1 - g.leverage, 1e-8)
     u2 = (p.residual * (g.rows * g.weights)[:, None]) ** 2 / free[:, None]  # (m, k)
     fixed = np.zeros((g.masks.shape[1], p.y.shape[1]))

@@ -179,7 +179,7 @@ class ShapleyRecipe:
         return ((s, min(s + step, n)) for s in range(0, n, step))
 
     def _inputs(self, masks: Masks) -> tuple[object, object]:
-        return self.neighbourhood.coalition_inputs(masks)
+        return self.neighbourhood.coalition_inputs(masks, merge=not self.settings.noisy)
 
     def _wide(self, masks: Masks) -> Masks:
         """Masks over all d features; the inactive ones are simply on."""

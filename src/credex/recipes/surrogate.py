@@ -34,7 +34,7 @@ class SurrogateRecipe:
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
         self.asked = Asked() if asked is None else asked
-        self.by_masks = bool(getattr(neighbourhood, "by_masks", False))
+        self.by_masks = bool(neighbourhood.by_masks)
         self.origin = np.asarray(neighbourhood.design_at, dtype=np.float64)
         self.paired = bool(settings.sampler.paired)
         if self.paired and not self.by_masks:
@@ -172,7 +172,8 @@ class SurrogateRecipe:
             first = stream.first + s
 
             def make(a: int, b: int) -> tuple[Native, Ints | None]:
-                rows = nb.perturb(seed, first + a, first + b)
+                all_of_it = first + a == stream.first and b - a == len(drawn)
+                rows = drawn if all_of_it else nb.perturb(seed, first + a, first + b)
                 if self.settings.noisy:
                     return rows.inputs(), None
                 inputs, index = rows.unique()
@@ -206,10 +207,8 @@ class SurrogateRecipe:
             weights = np.asarray(self.kernel.weights(masks, self.origin))
             self._posterior = ExactPosterior.surrogate(masks, y, weights)
         if self._posterior is None:
-            self._posterior = LinearPosterior.fit(
-                rows.design(),
-                rows.y(),
-                rows.w(),
+            self._posterior = LinearPosterior.of_rows(
+                rows,
                 prior=s.prior,
                 intercept="none" if s.recipe == "paper" else "flat",
                 cluster=2 if self.paired else 1,
