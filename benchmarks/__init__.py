@@ -1,0 +1,1 @@
+"""Benchmarks: figures against peers measured in the same run."""

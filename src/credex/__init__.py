@@ -16,7 +16,7 @@ from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
 from credex.kernels import Exponential, shapley_kernel
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
-from credex.samplers import PaperFocused, Paired, Random
+from credex.samplers import Paired, PaperFocused, Random
 from credex.stopping import (
     Forecast,
     Queries,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from credex.errors import CredexError, InputError, InterruptedRun
 from credex.explanation import Explanation, Explanations, Failure
 from credex.loop import Run, State
 from credex.options import Options
-from credex.recipes.base import Context
+from credex.recipes.base import Asked, Context
 from credex.value import Answer, Ask, Desk
 
 if TYPE_CHECKING:
-    from credex.explainers import Explainer
+    from credex.explainer import Explainer
+    from credex.goals import Goals
 
 Item = Explanation | Failure | None
 
@@ -44,6 +45,15 @@ def drive(running: Run, desk: Desk) -> Iterator[State]:
         yield event
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One instance to explain: what it is, its cohort, and what was asked about it before."""
+
+    x: Any
+    cohort: Any = None
+    asked: Asked | None = None
+
+
 @dataclass
 class _Row:
     """A row of a batch on its way."""
@@ -58,7 +68,7 @@ def explain_batch(
     explainer: Explainer,
     X: Any,
     *,
-    goals: dict[str, Any],
+    goals: Goals,
     start: Explanations | None,
     cohort: Any,
     n_jobs: int,
@@ -74,7 +84,7 @@ def explain_batch(
     if workers not in ("auto", "threads", "processes"):
         msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
         raise InputError(msg)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1:
+    if not _whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
         msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
         raise InputError(msg)
     begun = time.perf_counter()
@@ -84,14 +94,14 @@ def explain_batch(
     todo = [i for i in range(len(rows)) if done[i] is None]
     jobs = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
     how = _how(explainer, jobs, workers)
-    bar = _bar(len(rows), len(rows) - len(todo), progress)
+    bar = _bar(len(rows), len(rows) - len(todo), progress=progress)
     share = _Share(explainer, rows, cohorts, goals, options, on_error)
     counts = [0, 0]
     complete = True
     try:
         if jobs == 1:
-            desk = explainer._desk(options)
-            _together(share, todo, desk, Context(), done, bar)
+            desk = explainer.desk(options, sharing=True)
+            _together(_Work(share, desk, Context(), done, bar), todo)
             counts = [desk.rows_sent, desk.calls]
         elif how.startswith("threads"):
             counts = _threads(share, todo, jobs, done, bar)
@@ -101,7 +111,9 @@ def explain_batch(
         complete = False
     finally:
         bar.close()
-    before = (start.n_model_rows, start.n_calls, start.seconds) if start is not None else (0, 0, 0.0)
+    before = (
+        (start.n_model_rows, start.n_calls, start.seconds) if start is not None else (0, 0, 0.0)
+    )
     out = Explanations(
         tuple(done),
         before[0] + counts[0],
@@ -112,7 +124,9 @@ def explain_batch(
     )
     if not complete:
         left = sum(item is None for item in done)
-        stop = InterruptedRun(f"interrupted with {left} rows to go; explain_many(X, start=….partial)")
+        stop = InterruptedRun(
+            f"interrupted with {left} rows to go; explain_many(X, start=….partial)"
+        )
         stop.partial = out
         raise stop
     return out
@@ -125,30 +139,33 @@ class _Share:
     explainer: Explainer
     rows: Sequence[Any]
     cohorts: Sequence[Any]
-    goals: dict[str, Any]
+    goals: Goals
     options: Options
     on_error: str
 
     def begin(self, i: int, desk: Desk, context: Context) -> Run:
-        ex, cohort = self.explainer, self.cohorts[i]
-        recipe, plan = ex._prepared(
-            self.rows[i],
-            self.goals["width"],
-            self.goals["queries"],
-            self.goals["max_queries"],
-            self.goals["stop"],
-            None,
-            cohort,
-            self.options,
-            context,
+        """Start row ``i``."""
+        case = Case(self.rows[i], self.cohorts[i])
+        recipe, plan = self.explainer.prepare(case, self.goals, self.options, context)
+        return self.explainer.begin(
+            recipe, plan, desk, self.options, pace=False, cohort=case.cohort
         )
-        return ex._run(recipe, plan, desk, self.options, cohort, pace=False)
 
 
-def _together(
-    share: _Share, todo: Sequence[int], desk: Desk, context: Context, done: list[Item], bar: Any
-) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """Where a worker takes from and puts to."""
+
+    share: _Share
+    desk: Desk
+    context: Context
+    done: list[Item]
+    bar: Any
+
+
+def _together(work: _Work, todo: Sequence[int]) -> None:
     """Advance many rows side by side, their asks stacked."""
+    desk = work.desk
     waiting = list(reversed(todo))
     active: list[_Row] = []
     while waiting or active:
@@ -156,11 +173,11 @@ def _together(
         while waiting and load < desk.batch_rows:
             i = waiting.pop()
             try:
-                row = _Row(i, share.begin(i, desk, context), [])
+                row = _Row(i, work.share.begin(i, desk, work.context), [])
             except CredexError as error:
-                _fail(share, i, error, done, bar)
+                _fail(work, i, error)
                 continue
-            if _advance(share, row, None, done, bar):
+            if _advance(work, row, None):
                 active.append(row)
                 load += sum(a.rows for a in row.asks)
         answers = desk.answer([a for row in active for a in row.asks])
@@ -168,14 +185,12 @@ def _together(
         for row in active:
             own = answers[at : at + len(row.asks)]
             at += len(row.asks)
-            if _advance(share, row, own, done, bar):
+            if _advance(work, row, own):
                 still.append(row)
         active = still
 
 
-def _advance(
-    share: _Share, row: _Row, own: list[Answer | CredexError] | None, done: list[Item], bar: Any
-) -> bool:
+def _advance(work: _Work, row: _Row, own: list[Answer | CredexError] | None) -> bool:
     """Send a row its answers; True if it wants more."""
     try:
         bad = next((a for a in own or () if isinstance(a, CredexError)), None)
@@ -187,37 +202,35 @@ def _advance(
             event = row.run.send(None)
     except StopIteration:
         if row.last is not None:
-            done[row.at] = row.last.explanation
-        bar.update(1)
+            work.done[row.at] = row.last.explanation
+        work.bar.update(1)
         return False
     except CredexError as error:
         if isinstance(error, InterruptedRun):
             raise
-        _fail(share, row.at, error, done, bar)
+        _fail(work, row.at, error)
         return False
     row.asks = event
     return True
 
 
-def _fail(share: _Share, i: int, error: CredexError, done: list[Item], bar: Any) -> None:
-    label = getattr(share.rows[i], "label", None)
+def _fail(work: _Work, i: int, error: CredexError) -> None:
+    label = getattr(work.share.rows[i], "label", None)
     label = i if label is None else label
-    if share.on_error == "raise":
+    if work.share.on_error == "raise":
         error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
         raise error
-    done[i] = Failure(label, error)
-    bar.update(1)
+    work.done[i] = Failure(label, error)
+    work.bar.update(1)
 
 
 def _threads(share: _Share, todo: list[int], jobs: int, done: list[Item], bar: Any) -> list[int]:
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor
 
-    desk, context = share.explainer._desk(share.options), Context()
+    desk = share.explainer.desk(share.options, sharing=True)
+    work = _Work(share, desk, Context(), done, bar)
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [
-            pool.submit(_together, share, block, desk, context, done, bar)
-            for block in _blocks(todo, jobs)
-        ]
+        futures = [pool.submit(_together, work, block) for block in _blocks(todo, jobs)]
         for f in futures:
             f.result()
     return [desk.rows_sent, desk.calls]
@@ -226,9 +239,9 @@ def _threads(share: _Share, todo: list[int], jobs: int, done: list[Item], bar: A
 def _processes(
     share: _Share, todo: list[int], jobs: int, done: list[Item], bar: Any
 ) -> tuple[str, list[int]]:
-    import pickle  # noqa: PLC0415, S403 - our own data, to our own workers
+    import pickle
 
-    from joblib import Parallel, delayed  # noqa: PLC0415
+    from joblib import Parallel, delayed
 
     counts = [0, 0]
     blocks = _blocks(todo, jobs * 4 if len(todo) >= 8 * jobs else jobs)
@@ -252,8 +265,8 @@ def _processes(
 
 def _in_worker(share: _Share, block: list[int]) -> tuple[list[Item], int, int]:
     done: list[Item] = [None] * len(share.rows)
-    desk = share.explainer._desk(share.options)
-    _together(share, block, desk, Context(), done, _NoBar())
+    desk = share.explainer.desk(share.options, sharing=True)
+    _together(_Work(share, desk, Context(), done, _NoBar()), block)
     return [done[i] for i in block], desk.rows_sent, desk.calls
 
 
@@ -271,7 +284,9 @@ def _blocks(todo: list[int], n: int) -> list[list[int]]:
 def _how(explainer: Explainer, jobs: int, workers: str) -> str:
     if jobs == 1:
         return "one worker"
-    shared = explainer.method == "BayesLIME" and getattr(explainer.domain, "around", "") == "training"
+    shared = (
+        explainer.method == "BayesLIME" and getattr(explainer.domain, "around", "") == "training"
+    )
     if workers == "threads" or (workers == "auto" and shared):
         why = "" if workers == "threads" else ": rows share their perturbations"
         return f"threads ({jobs}){why}"
@@ -296,6 +311,10 @@ def _done(start: Explanations | None, n: int) -> list[Item]:
     return list(start.items)
 
 
+def _whole(n: object) -> bool:
+    return isinstance(n, int) and not isinstance(n, bool)
+
+
 class _NoBar:
     """Progress for nobody."""
 
@@ -306,10 +325,10 @@ class _NoBar:
         """Do nothing."""
 
 
-def _bar(total: int, initial: int, progress: bool | None) -> Any:
+def _bar(total: int, initial: int, *, progress: bool | None) -> Any:
     if progress is False:
         return _NoBar()
-    from tqdm import tqdm  # noqa: PLC0415
+    from tqdm import tqdm
 
     quiet = None if progress is None else False  # None: a bar on a terminal, nothing in a pipe
     return tqdm(total=total, initial=initial, desc="explaining", unit="row", disable=quiet)

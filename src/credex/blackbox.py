@@ -58,9 +58,9 @@ class BlackBox:
                 if label == target and isinstance(label, str) == isinstance(target, str):
                     return i
         whole = isinstance(target, int | np.integer) and not isinstance(target, bool)
-        if whole and int(target) >= 0:
-            if self.classes is None or int(target) < len(self.classes):
-                return int(target)
+        most = np.inf if self.classes is None else len(self.classes)
+        if whole and 0 <= int(target) < most:
+            return int(target)
         if self.classes is not None:
             known = ", ".join(repr(c) for c in self.classes)
             msg = f"target={target!r} is neither a class of the model ({known}) nor an index "
@@ -87,7 +87,7 @@ class BlackBox:
             msg = f"the model returned the single number {float(y):g} for {n} rows; "
             msg += "it must return one number (or one row of k numbers) for each row"
             raise ModelOutputError(msg)
-        if y.ndim > 2:  # noqa: PLR2004
+        if y.ndim > 2:
             msg = f"the model returned an array of shape {y.shape} for {n} rows; "
             msg += "(n,) or (n, k) is needed"
             raise ModelOutputError(msg)
@@ -174,4 +174,4 @@ def _as_floats(raw: Any, source: str) -> Floats:
 
 
 def _is_2d(first: Any) -> bool:
-    return getattr(first, "ndim", 0) == 2  # noqa: PLR2004
+    return getattr(first, "ndim", 0) == 2

@@ -173,7 +173,7 @@ class Explanation:
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
         """One row a feature (and output): estimate, interval, P(φ > 0), range of ranks."""
-        import pandas as pd  # noqa: PLC0415 - slow to import
+        import pandas as pd
 
         i = self.belief.interval(self.level if level is None else level)
         positive = self.belief.prob_positive()
@@ -229,7 +229,7 @@ class Explanation:
     @property
     def plot(self) -> Plots:
         """Plots: ``e.plot.intervals()``."""
-        from credex.plots import Plots  # noqa: PLC0415 - matplotlib is slow to import
+        from credex.plots import Plots
 
         return Plots(self)
 
@@ -350,7 +350,7 @@ class Explanations(Sequence[Explanation]):
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
         """All rows' frames below each other, with the row's label in column ``row``."""
-        import pandas as pd  # noqa: PLC0415
+        import pandas as pd
 
         frames = []
         for i, e in enumerate(self.items):

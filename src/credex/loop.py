@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,7 +142,9 @@ def run(
             if len(chosen) == 0:
                 yield clock.end("exhausted")
                 return
-            yield from recipe.ask(chosen, most_rows=_pace(recipe, batch_rows) if pace else batch_rows)
+            yield from recipe.ask(
+                chosen, most_rows=_pace(recipe, batch_rows) if pace else batch_rows
+            )
     except ModelError as error:
         error.partial = clock.end("model error").explanation
         raise
@@ -165,29 +168,32 @@ class _Clock:
     def __init__(self, recipe: Recipe, plan: Plan, make: Callable[[State], Explanation]) -> None:
         self.recipe, self.plan, self.make = recipe, plan, make
         self.start = time.perf_counter()
-        self.rng = np.random.default_rng([recipe.settings.seed, 17, recipe.asked.rows.n])
-        self._last: State | None = None
+
+    @cached_property
+    def rng(self) -> np.random.Generator:
+        """For samplers that draw."""
+        return np.random.default_rng([self.recipe.settings.seed, 17, self.recipe.asked.rows.n])
 
     def look(self) -> State | None:
         """Fit and check, unless there is nothing to look at yet."""
         r, plan = self.recipe, self.plan
         spent = r.room(plan.ceiling) < (2 if r.settings.sampler.paired else 1)
         complete = r.asked.n_queries >= r.everything or r.d <= 1
-        if not spent and not complete and (plan.fixed or r.asked.n_queries < plan.seeds):
-            if r.asked.rows.n == 0 or plan.fixed:
-                return None
+        early = plan.fixed or (r.asked.n_queries < plan.seeds and r.asked.rows.n == 0)
+        if early and not spent and not complete:
+            return None
         fitted = r.fit()
         state = self._state(fitted, None, converged=False)
         if fitted is not None and fitted.exact:
-            return self._keep(self._state(fitted, "exact", converged=True))
+            return self._state(fitted, "exact", converged=True)
         if r.settings.sampler_name != "exhaustive" and fitted is not None:
             for rule in plan.rules:
                 reason = rule.check(state)
                 if reason is not None:
-                    return self._keep(self._state(fitted, reason, converged=rule.precise))
+                    return self._state(fitted, reason, converged=rule.precise)
         if spent:
-            return self._keep(self._state(fitted, plan.ceiling_reason, converged=False))
-        return self._keep(state)
+            return self._state(fitted, plan.ceiling_reason, converged=False)
+        return state
 
     def step(self) -> int:
         """How many perturbations to the next look."""
@@ -209,11 +215,7 @@ class _Clock:
 
     def end(self, reason: str) -> State:
         """The last state, for whatever reason."""
-        return self._keep(self._state(self.recipe.fit(), reason, converged=False))
-
-    def _keep(self, state: State) -> State:
-        self._last = state
-        return state
+        return self._state(self.recipe.fit(), reason, converged=False)
 
     def _state(self, fitted: Fitted | None, reason: str | None, *, converged: bool) -> State:
         a = self.recipe.asked

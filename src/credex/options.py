@@ -8,12 +8,11 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from credex.checks import check_count, check_level
 from credex.errors import InputError
 from credex.posteriors import Prior
-from credex.posteriors.interval import check_level
 from credex.samplers import Paired, Random, Sampler
 from credex.selection import METHODS
-from credex.stopping import check_count
 
 POSTERIORS = ("auto", "linear", "exact")
 SAMPLERS = ("auto", "random", "paired", "exhaustive")
@@ -68,7 +67,7 @@ class Options:
     robust
         Intervals that allow for misfit (default) or the paper's (``False``; BayesLIME only).
     features, selection
-        Keep K features, chosen by ``"auto"``, ``"forward"``, ``"highest"``, ``"lasso"``, ``"none"``.
+        Keep K features: ``"auto"``, ``"forward"``, ``"highest"``, ``"lasso"``, ``"none"``.
     kernel
         `Exponential` (BayesLIME only).
     background_uncertainty
@@ -99,8 +98,8 @@ class Options:
         _one_of("link", self.link, LINKS)
         _one_of("recipe", self.recipe, RECIPES)
         _one_of("selection", self.selection, METHODS)
-        whole = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
-        if not whole or self.seed < 0:
+        seed: Any = self.seed
+        if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             msg = f"seed must be a whole number ≥ 0; got {self.seed!r}"
             raise InputError(msg)
         if isinstance(self.sampler, str):

@@ -19,6 +19,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from credex.checks import check_count
 from credex.errors import InputError
 from credex.typing import Design, Floats, Ints
 
@@ -60,7 +61,7 @@ class Stream(Protocol):
 class Predictive(Protocol):
     """What an adaptive sampler may ask a posterior."""
 
-    def predictive_variance(self, Z: Design) -> Floats:  # noqa: N803
+    def predictive_variance(self, Z: Design) -> Floats:
         """Return the variance of the model's output at the rows ``Z``."""
         ...
 
@@ -69,7 +70,10 @@ class Predictive(Protocol):
 class Sampler(Protocol):
     """The extension point; see the module's example."""
 
-    paired: bool
+    @property
+    def paired(self) -> bool:
+        """Whether candidates come as z, 1−z."""
+        ...
 
     def select(
         self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator
@@ -136,10 +140,7 @@ class PaperFocused:
 
     def __post_init__(self) -> None:
         for label in ("seed_queries", "batch", "pool"):
-            value = getattr(self, label)
-            if not isinstance(value, int | np.integer) or value < 1:
-                msg = f"PaperFocused({label}=) must be a whole number ≥ 1; got {value!r}"
-                raise InputError(msg)
+            check_count(f"PaperFocused({label}=)", getattr(self, label))
         if self.pool < self.batch:
             msg = f"PaperFocused: pool={self.pool} is smaller than batch={self.batch}"
             raise InputError(msg)

@@ -17,7 +17,7 @@ FEW = 6
 
 
 def choose(
-    gram: Floats, moment: Floats, mean: Floats, keep: int, method: str, ridge: float = 0.0
+    gram: Floats, moment: Floats, mean: Floats, *, keep: int, method: str, ridge: float = 0.0
 ) -> Ints:
     """Positions of the ``keep`` features of one output, sorted.
 
@@ -61,7 +61,9 @@ def _forward(gram: Floats, moment: Floats, keep: int) -> Ints:
     for _ in range(keep):
         diag = np.diag(g).copy()
         with np.errstate(divide="ignore", invalid="ignore"):
-            gain = np.where(diag > 1e-12 * max(float(gram.diagonal().max()), 1e-300), c * c / diag, -1)
+            gain = np.where(
+                diag > 1e-12 * max(float(gram.diagonal().max()), 1e-300), c * c / diag, -1
+            )
         gain[chosen] = -np.inf
         j = int(np.argmax(gain))
         chosen.append(j)
@@ -73,7 +75,7 @@ def _forward(gram: Floats, moment: Floats, keep: int) -> Ints:
 
 
 def _lasso(gram: Floats, moment: Floats, mean: Floats, keep: int) -> Ints:
-    from sklearn.linear_model import lars_path_gram  # noqa: PLC0415 - slow to import, rarely used
+    from sklearn.linear_model import lars_path_gram
 
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     _, _, path = lars_path_gram(

@@ -40,7 +40,7 @@ class Sequence(Protocol):
         ...
 
     def units(self, start: int, stop: int) -> Masks:
-        """Units ``start`` to ``stop`` (fewer at the end); a unit is a mask or the first of a pair."""
+        """Units ``start`` to ``stop``, fewer at the end: masks, or the first of each pair."""
         ...
 
 
@@ -139,7 +139,7 @@ class BernoulliSequence:
         blocks = [self._masks]
         have = len(self._masks)
         while have < min(stop, self.capacity):
-            block = self._rng.random((COINS, self.d)) < 0.5  # noqa: PLR2004
+            block = self._rng.random((COINS, self.d)) < 0.5
             block = block[~np.isin(block.sum(axis=1), self.skip)]
             block = block ^ ~block[:, :1] if self.paired else block
             fresh = _unseen(block, self._seen)

@@ -61,9 +61,7 @@ def dumps(e: Explanation) -> str:
     out["error"] = {"dof": error.dof, "scale": _array(np.atleast_1d(np.asarray(error.scale)))}
     a = e.asked
     asked: dict[str, Any] = {name: getattr(a, name) for name in SCALARS}
-    asked.update(
-        {name: _array(getattr(a, name)) for name in ("full", "base", "anchor_variance")}
-    )
+    asked.update({name: _array(getattr(a, name)) for name in ("full", "base", "anchor_variance")})
     asked["blocks"] = [
         {
             "n": b.n,
@@ -81,7 +79,7 @@ def dumps(e: Explanation) -> str:
 
 def loads(text: str) -> Explanation:
     """Read what `dumps` wrote."""
-    from credex.explanation import Explanation  # noqa: PLC0415 - they need each other
+    from credex.explanation import Explanation
 
     try:
         raw = json.loads(text)
@@ -143,7 +141,7 @@ def _read(raw: dict[str, Any] | None) -> Any:
     return data.astype(native).reshape(raw["shape"])
 
 
-def _value(v: Any) -> Any:
+def _value(v: Any) -> Any:  # noqa: PLR0911 - one case a line
     """JSON for a cell of a table: numbers, text, truth, missing, dates."""
     if v is None or isinstance(v, str | bool):
         return v
@@ -172,11 +170,11 @@ def _unvalue(raw: Any) -> Any:
     if kind == "tuple":
         return tuple(_unvalue(x) for x in v)
     if kind == "timestamp":
-        import pandas as pd  # noqa: PLC0415
+        import pandas as pd
 
         return pd.Timestamp(v)
     if kind in ("date", "datetime", "time"):
-        import datetime as dt  # noqa: PLC0415
+        import datetime as dt
 
         return getattr(dt, kind).fromisoformat(v)
     return v

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from credex.checks import check_count, check_level, check_width
 from credex.errors import InputError
-from credex.posteriors.interval import check_level
 from credex.posteriors.student import quantile
 from credex.typing import Floats
 
@@ -52,7 +52,10 @@ class Look(Protocol):
 class Rule(Protocol):
     """The extension point."""
 
-    precise: bool
+    @property
+    def precise(self) -> bool:
+        """Whether stopping here means that a requested precision was met."""
+        ...
 
     def check(self, look: Look) -> str | None:
         """Return the reason to stop, or ``None`` to go on."""
@@ -67,7 +70,7 @@ class Combines:
     def __or__(self, other: Rule) -> AnyOf:
         first = self.rules if isinstance(self, AnyOf) else (self,)
         second = other.rules if isinstance(other, AnyOf) else (other,)
-        return AnyOf((*first, *second))  # type: ignore[arg-type]
+        return AnyOf((*first, *second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +150,7 @@ class RankingSettled(Combines):
     precise: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int | np.integer) or self.k < 1:
-            msg = f"RankingSettled(k=) must be a whole number ≥ 1; got {self.k!r}"
-            raise InputError(msg)
+        check_count("RankingSettled(k=)", self.k)
         if not 0 < self.prob < 1:
             msg = f"RankingSettled(prob=) must lie between 0 and 1; got {self.prob!r}"
             raise InputError(msg)
@@ -280,25 +281,3 @@ def perturbations_to_go(
     weight = posterior.moments.weight / posterior.n if mean_proximity is None else mean_proximity
     s2 = float(np.max(posterior.s2))
     return float(4 * s2 / (weight * (w / z) ** 2) - posterior.n)
-
-
-def check_width(width: float | Sequence[float]) -> float | tuple[float, ...]:
-    """Return a positive width, or a tuple of them."""
-    try:
-        a = np.asarray(width, dtype=np.float64)
-    except (TypeError, ValueError):
-        a = np.asarray(np.nan)
-    if a.ndim > 1 or a.size == 0 or not np.all(np.isfinite(a)) or np.any(a <= 0):
-        msg = f"width must be a positive number (or one for each output); got {width!r}. "
-        msg += "It is upper − lower of each interval, in the units of the model's output"
-        raise InputError(msg)
-    return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
-
-
-def check_count(name: str, value: object) -> int:
-    """Return a positive whole number."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or int(value) < 1:  # type: ignore[call-overload]
-        msg = f"{name} must be a whole number ≥ 1; got {value!r}"
-        raise InputError(msg)
-    return int(value)  # type: ignore[call-overload,no-any-return]

@@ -26,7 +26,9 @@ class MaskStream:
         Begin again when the sequence ends (noisy models only).
     """
 
-    def __init__(self, sequence: Sequence, known: Masks | None = None, *, repeat: bool = False):
+    def __init__(
+        self, sequence: Sequence, known: Masks | None = None, *, repeat: bool = False
+    ) -> None:
         self.sequence, self.repeat = sequence, repeat
         self._known = set() if known is None else {r.tobytes() for r in np.packbits(known, axis=1)}
         self._at = 0

@@ -79,10 +79,15 @@ class Desk:
         Stacks the inputs.
     batch_rows
         Most rows of one model call.
+    sharing
+        Whether there are several rows that could share answers.
     """
 
-    def __init__(self, box: BlackBox, domain: Domain, batch_rows: int) -> None:
+    def __init__(
+        self, box: BlackBox, domain: Domain, batch_rows: int, *, sharing: bool = False
+    ) -> None:
         self.box, self.domain, self.batch_rows = box, domain, batch_rows
+        self.sharing = sharing
         self.rows_sent = 0
         self.calls = 0
         self.seconds = 0.0
@@ -100,7 +105,7 @@ class Desk:
         pending: list[int] = []
         load = 0
         for i, ask in enumerate(asks):
-            if ask.share is not None:
+            if self.sharing and ask.share is not None:
                 out[i] = self._try(self._from_store, ask)
                 continue
             if pending and load + ask.rows > self.batch_rows:

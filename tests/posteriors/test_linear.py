@@ -128,7 +128,9 @@ def test_robust_covariance_is_hc3_written_out():
 def test_an_informative_prior_pulls_and_says_so():
     z, y, w = data(n=20)
     free = LinearPosterior.fit(z, y, w)
-    told = LinearPosterior.fit(z, y, w, prior=Prior(mean=[9, 0, 0, 0, 0], precision=[1e6, 1, 1, 1, 1]))
+    told = LinearPosterior.fit(
+        z, y, w, prior=Prior(mean=[9, 0, 0, 0, 0], precision=[1e6, 1, 1, 1, 1])
+    )
     assert told.mean[0] == pytest.approx(9, abs=1e-3)
     assert abs(free.mean[0] - 9) > 1
 
@@ -172,9 +174,7 @@ def test_any_split_gives_the_same_posterior(seed, n, d, cut, scale):
     whole = LinearPosterior.fit(z, y, w)
     halves = LinearPosterior.fit(z[:at], y[:at], w[:at]).update(z[at:], y[at:], w[at:])
     np.testing.assert_allclose(halves.mean, whole.mean, atol=1e-9 * scale)
-    np.testing.assert_allclose(
-        halves.error.scale, whole.error.scale, rtol=1e-6, atol=1e-12 * scale
-    )
+    np.testing.assert_allclose(halves.error.scale, whole.error.scale, rtol=1e-6, atol=1e-12 * scale)
 
 
 @pytest.mark.parametrize(

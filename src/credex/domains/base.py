@@ -146,9 +146,7 @@ class Neighbourhood(Protocol):
         """Return the instance as one row."""
         ...
 
-    def coalition_inputs(
-        self, masks: Masks, *, merge: bool = True
-    ) -> tuple[Native, Ints | None]:
+    def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
         """Rows for ``(n, d)`` masks, and ``(n, B)`` positions into them (``None``: mask-major).
 
         ``merge=False``: no row may stand for two, because the model is noisy.

@@ -133,7 +133,12 @@ class MaskNeighbourhood:
         """``(1, d)`` the full mask."""
         return np.ones((1, len(self.names)), dtype=np.bool_)
 
-    def coalition_inputs(self, masks: MaskArray, *, merge: bool = True) -> tuple[MaskArray, None]:
+    def coalition_inputs(
+        self,
+        masks: MaskArray,
+        *,
+        merge: bool = True,  # noqa: ARG002 - masks are never merged
+    ) -> tuple[MaskArray, None]:
         """Return the ``(n, d)`` masks as a fresh C-contiguous array."""
         return np.array(masks, dtype=np.bool_, order="C", copy=True), None
 

@@ -140,9 +140,7 @@ class TabularNeighbourhood:
         """Return the B background rows."""
         return self._base.native()
 
-    def coalition_inputs(
-        self, masks: Masks, *, merge: bool = True
-    ) -> tuple[Native, Ints | None]:
+    def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
         """Rows for coalitions of features.
 
         Parameters

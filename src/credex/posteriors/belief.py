@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credex.posteriors.interval import Interval, check_level
+from credex.checks import check_level
+from credex.posteriors.interval import Interval
 from credex.posteriors.student import cdf, quantile
 from credex.typing import Floats
 
@@ -38,7 +39,7 @@ class Belief:
     @property
     def deviation(self) -> Floats:
         """Roots of the diagonals, ``(d, k)``."""
-        return np.sqrt(np.maximum(np.einsum("iik->ik", self.scale), 0.0))
+        return np.asarray(np.sqrt(np.maximum(np.einsum("iik->ik", self.scale), 0.0)))
 
     def interval(self, level: float, *, simultaneous: bool = False) -> Interval:
         """Intervals of each feature, or (``simultaneous``) of all features of an output at once."""
@@ -75,7 +76,7 @@ class Belief:
             return 1.0 - self.prob_greater(j, i, output, signed=False)
         # φ_i over its own quantiles; φ_j given φ_i is Student-t with one more degree of freedom
         p = (np.arange(NODES) + 0.5) / NODES
-        from scipy.special import stdtrit  # noqa: PLC0415 - one use, kept beside it
+        from scipy.special import stdtrit
 
         u = np.asarray(stdtrit(self.dof, p))
         x = m[i] + np.sqrt(s[i, i]) * u
@@ -85,7 +86,9 @@ class Belief:
         root = np.sqrt(rest)
         with np.errstate(divide="ignore", invalid="ignore"):
             up = np.where(root > 0, (np.abs(x) - centre) / root, np.sign(np.abs(x) - centre) * 1e9)
-            lo = np.where(root > 0, (-np.abs(x) - centre) / root, np.sign(-np.abs(x) - centre) * 1e9)
+            lo = np.where(
+                root > 0, (-np.abs(x) - centre) / root, np.sign(-np.abs(x) - centre) * 1e9
+            )
         return float(np.mean(cdf(up, self.dof + 1) - cdf(lo, self.dof + 1)))
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Floats:
@@ -126,7 +129,7 @@ class Belief:
 
 
 def root(a: Floats) -> Floats:
-    """Return a square root of a positive semi-definite matrix (eigenvalues below 0 are rounding)."""
+    """Return a square root of a positive semi-definite matrix; negative eigenvalues are noise."""
     values, vectors = np.linalg.eigh((a + a.T) / 2)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from credex.errors import InputError
 from credex.typing import Floats
 
 
@@ -44,15 +43,3 @@ class Interval:
 
     def __contains__(self, values: object) -> bool:
         return bool(np.all(self.covers(np.asarray(values, dtype=np.float64))))
-
-
-def check_level(level: float) -> float:
-    """Return ``level`` if it is a probability strictly between 0 and 1."""
-    if isinstance(level, bool) or not isinstance(level, int | float | np.floating):
-        msg = f"level must be a number between 0 and 1, for example 0.95; got {level!r}"
-        raise InputError(msg)
-    if not 0.0 < float(level) < 1.0:
-        hint = f" (did you mean {float(level) / 100:g}?)" if 1.0 < float(level) < 100.0 else ""
-        msg = f"level must lie strictly between 0 and 1, for example 0.95; got {level!r}{hint}"
-        raise InputError(msg)
-    return float(level)

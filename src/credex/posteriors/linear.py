@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotri
 
+from credex.checks import check_level
 from credex.errors import InputError
-from credex.posteriors.interval import Interval, check_level
+from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments
 from credex.posteriors.prior import Prior
 from credex.posteriors.rows import Rows
@@ -65,7 +66,7 @@ class LinearPosterior:
     @classmethod
     def fit(
         cls,
-        Z: Design,  # noqa: N803 - the paper's letter
+        Z: Design,
         y: ArrayLike,
         weights: ArrayLike | None = None,
         *,
@@ -91,7 +92,7 @@ class LinearPosterior:
         """Fit on rows that were checked and packed before; arrays keep their last axis."""
         return cls(_moments(rows), rows, prior, intercept, squeeze=False, cluster=cluster)
 
-    def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:  # noqa: N803
+    def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
         """Return the posterior after further rows; costs O(n·d²) whatever came before."""
         z, yy, w = _checked(Z, y, weights)
         if z.shape[1] != self.d or yy.shape[1] != self.k:
@@ -162,7 +163,7 @@ class LinearPosterior:
 
     @property
     def intercept(self) -> Floats | float:
-        """b at the posterior mean (0 without an intercept)."""
+        """B at the posterior mean (0 without an intercept)."""
         b = np.zeros(self.k)
         if self.intercept_kind == "flat":
             b = self.moments.y_mean - self.moments.z_mean @ self._phi
@@ -181,7 +182,7 @@ class LinearPosterior:
     @property
     def covariance(self) -> Floats:
         """Posterior covariance of φ, ``(d, d)`` or ``(d, d, k)``; infinite up to dof 2."""
-        factor = self.dof / (self.dof - 2) if self.dof > 2 else np.inf  # noqa: PLR2004
+        factor = self.dof / (self.dof - 2) if self.dof > 2 else np.inf
         return np.asarray(self.scale_matrix * factor)
 
     @property
@@ -241,7 +242,7 @@ class LinearPosterior:
             trace += float(h.sum())
             u = (y - top - zc @ phi) * (w / np.maximum(1 - h, 1e-8))[:, None]
             for j in range(self.k):
-                s = zc * u[:, j : j + 1]
+                s = zc * u[:, j : j + 1] if j + 1 < self.k else np.multiply(zc, u[:, j:], out=zc)
                 if self.cluster > 1:
                     s = s.reshape(-1, self.cluster, self.d).sum(axis=1)
                 meat[:, :, j] += s.T @ s
@@ -304,7 +305,7 @@ class LinearPosterior:
         """Rows less the parameters they were spent on, for the Student-t of the sandwich."""
         return max(self.n - self._robust_parts[2], 1.0)
 
-    def predictive_variance(self, Z: Design) -> Floats:  # noqa: N803
+    def predictive_variance(self, Z: Design) -> Floats:
         """Return var ŷ(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11) for ``Z (n, d)``."""
         z = np.asarray(Z, dtype=np.float64)
         base = 0.0
@@ -312,7 +313,7 @@ class LinearPosterior:
             z = z - self.moments.z_mean
             base = 1.0 / self.moments.weight if self.moments.weight > 0 else 0.0
         spread = base + np.einsum("ij,ij->i", z @ self._v, z) + 1.0
-        factor = self.n / (self.n - 2) if self.n > 2 else np.inf  # noqa: PLR2004
+        factor = self.n / (self.n - 2) if self.n > 2 else np.inf
         out = spread[:, None] * self._s2 * factor
         return out[:, 0] if self.squeeze else np.asarray(out)
 
@@ -333,22 +334,27 @@ def inverse_spd(a: Floats) -> Floats:
     """Inverse of a symmetric positive definite matrix by Cholesky, scaled to a unit diagonal.
 
     A matrix that is singular to working precision gets a jitter of 1e-10 on the unit diagonal
-    (and a hundred times more as long as that is not enough), never a pseudo-inverse.
+    (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
+    called directly: SciPy's wrappers cost more than the work for a dozen features.
     """
     d = len(a)
-    root = np.sqrt(np.maximum(np.diag(a), 0.0))
-    root = np.where(root > 0, root, 1.0)
-    scaled = a / np.outer(root, root)
-    eye = np.eye(d)
+    if d == 0:
+        return np.empty((0, 0))
+    root = np.sqrt(np.maximum(a.diagonal(), 0.0))
+    root[root == 0] = 1.0
+    scaled = a / (root[:, None] * root)
     for jitter in (0.0, 1e-10, 1e-8, 1e-6):
-        try:
-            factor = cho_factor(scaled + jitter * eye, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
+        if jitter:
+            scaled = scaled + jitter * np.eye(d)
+        factor, failed = dpotrf(scaled, lower=1)
+        if failed or (jitter == 0.0 and float(factor.diagonal().min()) < SINGULAR):
             continue
-        if jitter == 0.0 and d and float(np.abs(np.diag(factor[0])).min()) < SINGULAR:
+        half, failed = dpotri(factor, lower=1)
+        if failed:
             continue
-        v = cho_solve(factor, eye, check_finite=False) / np.outer(root, root)
-        return np.asarray((v + v.T) / 2)
+        v = np.tril(half)
+        v += np.tril(v, -1).T
+        return np.asarray(v / (root[:, None] * root))
     msg = "the perturbations do not determine the explanation; ask for more queries"
     raise InputError(msg)
 
@@ -361,14 +367,12 @@ def _moments(rows: Rows) -> Moments:
     return out
 
 
-def _checked(
-    z: Design, y: ArrayLike, weights: ArrayLike | None
-) -> tuple[Design, Floats, Weights]:
+def _checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:
     z = np.asarray(z)
     if z.dtype != np.bool_:
         z = np.asarray(z, dtype=np.float64)
     yy = np.asarray(y, dtype=np.float64)
-    if z.ndim != 2 or yy.ndim not in (1, 2) or len(z) != len(yy) or len(z) == 0:  # noqa: PLR2004
+    if z.ndim != 2 or yy.ndim not in (1, 2) or len(z) != len(yy) or len(z) == 0:
         msg = "Z must be (n, d) and y (n,) or (n, k) with the same n ≥ 1; "
         msg += f"got {z.shape} and {yy.shape}"
         raise InputError(msg)

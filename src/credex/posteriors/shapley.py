@@ -201,7 +201,9 @@ class ShapleyPosterior:
                 pull_base += z.T @ w
             to_total = to_total - g.v @ pull_total
             to_base = -to_total - g.v @ pull_base
-        variance = np.zeros(self.y.shape[1]) if self.anchor_variance is None else self.anchor_variance
+        variance = (
+            np.zeros(self.y.shape[1]) if self.anchor_variance is None else self.anchor_variance
+        )
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
 
@@ -254,11 +256,11 @@ class ShapleyPosterior:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(spread > 0, 1 - rss / spread, np.nan)
 
-    def predictive_variance(self, Z: Design) -> Floats:  # noqa: N803 - the paper's letter
+    def predictive_variance(self, Z: Design) -> Floats:
         """Return var v(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11), ``(n, k)``."""
         z = np.asarray(Z, dtype=np.bool_) - 0.5
         spread = np.einsum("ij,ij->i", z @ self.geometry.v, z) + 1.0
-        factor = self.n / (self.n - 2) if self.n > 2 else np.inf  # noqa: PLR2004
+        factor = self.n / (self.n - 2) if self.n > 2 else np.inf
         return np.asarray(spread[:, None] * self.s2 * factor)
 
 
@@ -267,4 +269,5 @@ def signed(masks: Masks) -> Iterator[tuple[int, Floats]]:
 
     A constant more or less in a row is nothing on the plane Σφ = const; ±½ keeps it small.
     """
-    return ((s, masks[s : s + CHUNK] - 0.5) for s in range(0, len(masks), CHUNK))
+    half = np.float64(0.5)
+    return ((s, np.subtract(masks[s : s + CHUNK], half)) for s in range(0, len(masks), CHUNK))

@@ -36,7 +36,7 @@ class Strata:
     def index(self, masks: Masks) -> Ints:
         """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
         size = masks.sum(axis=1, dtype=np.int64)
-        return (np.minimum(size, self.d - size) if self.paired else size) - 1
+        return np.asarray((np.minimum(size, self.d - size) if self.paired else size) - 1)
 
     def weigh(self, stratum: Ints) -> tuple[Weights, Floats]:
         """Weights (mean one) and asked fractions of units drawn uniformly within strata.

@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.posteriors.rows import Rows
 from credex.samplers import Candidates, Predictive, Sampler
-from credex.stopping import Forecast, Width
+from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats, Masks
-from credex.value import Answer, Ask
+from credex.value import Answer, Ask, Make
 
 T = TypeVar("T")
 Talk = Generator[list[Ask], list[Answer], T]
@@ -80,13 +81,13 @@ class Settings:
 
     sampler: Sampler
     sampler_name: str
-    posterior: Literal["auto", "linear", "exact"]
+    posterior: str
     prior: Prior
     seed: int
     level: float
-    link: Literal["identity", "logit"]
+    link: str
     noisy: bool
-    recipe: Literal["credex", "paper"]
+    recipe: str
     robust: bool
     features: int | None
     selection: str
@@ -120,7 +121,7 @@ class Context:
         """Return what is stored under ``key``, made if it is not there."""
         with self._lock:
             if key not in self._store:
-                if len(self._store) >= 64:  # noqa: PLR2004 - a width run makes many; keep few
+                if len(self._store) >= 64:
                     self._store.pop(next(iter(self._store)))
                 self._store[key] = make()
             found: T = self._store[key]
@@ -137,6 +138,9 @@ class Recipe(Protocol):
 
     asked: Asked
     settings: Settings
+    neighbourhood: Neighbourhood
+    limit: float
+    """Most queries of the run; the loop sets it."""
 
     @property
     def d(self) -> int:
@@ -177,7 +181,7 @@ class Recipe(Protocol):
         """The posterior an adaptive sampler reads."""
         ...
 
-    def forecast(self, limits: Width, level: float) -> Forecast | None:
+    def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""
         ...
 
@@ -205,3 +209,8 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
     mean[at] = belief.mean
     scale[np.ix_(at, at)] = belief.scale
     return Belief(mean, scale, belief.dof)
+
+
+def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:
+    """How to make the model rows of ``masks (n, d)``."""
+    return lambda a, b: nb.coalition_inputs(masks[a:b], merge=merge)

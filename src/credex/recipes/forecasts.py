@@ -8,6 +8,8 @@ interval reaches its limit is found by bisection.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,12 +40,12 @@ def shapley_forecast(
     p = recipe.posterior()
     if isinstance(p, LinearPosterior):
         spread = _linear_spread(p, 0.0, np.inf, robust=False)
-        return _solve(recipe, p.mean, spread, p.n, 1, limits, level, np.inf)
+        return _solve(recipe, _Now(p.mean, spread, p.n, 1, np.inf), limits, level)
     if not isinstance(p, ShapleyPosterior):
         return _done(recipe, limits, level) if p is not None else None
     units, pair = len(p.y), 2 if recipe.paired else 1
     most = np.inf if p.noisy else float(strata(recipe.d, paired=recipe.paired).count.sum())
-    return _solve(recipe, p.mean, _shapley_spread(p), units, pair, limits, level, most)
+    return _solve(recipe, _Now(p.mean, _shapley_spread(p), units, pair, most), limits, level)
 
 
 def linear_forecast(
@@ -56,7 +58,7 @@ def linear_forecast(
     most = 2.0**recipe.d - 1 if recipe.fraction > 0 else np.inf
     robust = recipe.settings.robust and recipe.settings.recipe != "paper"
     spread = _linear_spread(p, recipe.fraction, most, robust=robust)
-    return _solve(recipe, p.mean, spread, p.n, 1, limits, level, most)
+    return _solve(recipe, _Now(p.mean, spread, p.n, 1, most), limits, level)
 
 
 def _shapley_spread(p: ShapleyPosterior) -> Spread:
@@ -97,7 +99,7 @@ def _fill(mass: Floats, count: Floats, units: float) -> Floats:
         share = left * mass * live / (mass * live).sum()
         over = live & (out + share >= count)
         if not over.any():
-            return out + share
+            return np.asarray(out + share)
         left -= float((count - out)[over].sum())
         out[over] = count[over]
         live &= ~over
@@ -120,7 +122,9 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
             return np.sqrt(np.outer(np.diag(v), scale2)), max(n - 1, 1.0)
         thin = max(1 - n / most, 0.0)
         grown = k * thin * meat / max(1 - hat / k, 1e-8)
-        pull = lam[:, None] * (p.mean - m[:, None]) / np.maximum(1 - lam * np.diag(v), 1e-8)[:, None]
+        pull = (
+            lam[:, None] * (p.mean - m[:, None]) / np.maximum(1 - lam * np.diag(v), 1e-8)[:, None]
+        )
         variance = np.stack(
             [np.einsum("ij,jl,il->i", v, grown[:, :, j], v) for j in range(p.k)], axis=1
         )
@@ -129,16 +133,25 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
     return spread
 
 
-def _solve(
-    recipe: Recipe,
-    mean: Floats,
-    spread: Spread,
-    units: int,
-    per_unit: int,
-    limits: Width | RelativeWidth,
-    level: float,
-    most: float,
-) -> Forecast:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Now:
+    """Where a run stands: means, spread by rows, units so far, rows a unit, most units."""
+
+    mean: Floats
+    spread: Spread
+    units: int
+    per_unit: int
+    most: float
+
+
+def _solve(recipe: Recipe, now: _Now, limits: Width | RelativeWidth, level: float) -> Forecast:
+    mean, spread, units, per_unit, most = (
+        now.mean,
+        now.spread,
+        now.units,
+        now.per_unit,
+        now.most,
+    )
     allowed = np.asarray(limits.limits(mean))
 
     def met(n: float, inflate: float) -> bool:
@@ -148,7 +161,7 @@ def _solve(
     _, dof = spread(float(units))
     # a residual variance from dof values is known to about ±√(2/dof); heavy tails: half more
     wobble = np.sqrt(1 + 1.5 * float(ndtri(0.9)) * np.sqrt(2 / max(dof, 1.0)))
-    total = [_reach(lambda n, f=f: met(n, f), float(units), most) for f in (1 / wobble, 1.0, wobble)]
+    total = [_reach(partial(met, inflate=f), float(units), most) for f in (1 / wobble, 1.0, wobble)]
     more = [max(np.ceil(t - units), 0.0) * per_unit for t in total]
     asked = recipe.asked
     rows = asked.n_model_rows / max(asked.n_queries, 1)

@@ -15,7 +15,13 @@ import numpy as np
 from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.kernels import shapley_kernel
-from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPosterior
+from credex.posteriors import (
+    Belief,
+    ErrorPosterior,
+    ExactPosterior,
+    LinearPosterior,
+    ShapleyPosterior,
+)
 from credex.posteriors.rows import Rows
 from credex.posteriors.shapley import Geometry
 from credex.recipes.base import (
@@ -25,6 +31,7 @@ from credex.recipes.base import (
     Fitted,
     Settings,
     Talk,
+    coalitions,
     linked,
     spread_over,
 )
@@ -149,12 +156,12 @@ class ShapleyRecipe:
         masks = candidates.design
         for s, e in self._spans(len(masks), most_rows):
             part = masks[s:e]
-            wide = self._wide(part)
-            ask = Ask(
-                lambda a, b, z=wide: self._inputs(z[a:b]), e - s, self.weights, keep_rows=keep
-            )
+            make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
+            ask = Ask(make, e - s, self.weights, keep_rows=keep)
             asks = [ask]
-            again = self._affords_repeat(self.limit) and not (self.asked.checked or self.settings.noisy)
+            again = self._affords_repeat(self.limit) and not (
+                self.asked.checked or self.settings.noisy
+            )
             if again:
                 asks.append(Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1)))
             answers = yield asks
@@ -177,9 +184,6 @@ class ShapleyRecipe:
         step = max(most_rows // len(self.weights), 1)
         step -= step % 2 if self.paired and step > 1 else 0
         return ((s, min(s + step, n)) for s in range(0, n, step))
-
-    def _inputs(self, masks: Masks) -> tuple[object, object]:
-        return self.neighbourhood.coalition_inputs(masks, merge=not self.settings.noisy)
 
     def _wide(self, masks: Masks) -> Masks:
         """Masks over all d features; the inactive ones are simply on."""
@@ -271,7 +275,7 @@ class ShapleyRecipe:
         n, d, s = self.asked.rows.n, self.d, self.settings
         if s.recipe == "paper":
             return self._fit_paper()
-        if n == 2**d - 2 and not s.noisy or d <= 1:
+        if (n == 2**d - 2 and not s.noisy) or d <= 1:
             return self._fit_exact()
         units = n // 2 if self.paired else n
         if units < d + 1:
@@ -326,7 +330,7 @@ class ShapleyRecipe:
         packed = np.packbits(masks).tobytes()
         return self.context.once(("geometry", masks.shape, packed, prior), make)
 
-    def _sparse(self, p: Fit) -> tuple[Belief, object, Floats, Masks]:
+    def _sparse(self, p: Fit) -> tuple[Belief, ErrorPosterior, Floats, Masks]:
         """Refit on the chosen features only, output by output; Σφ stays f(x) − base."""
         k, d, s = len(self.full), self.d, self.settings
         masks, y = self.asked.rows.design(), self.asked.rows.y()
@@ -345,15 +349,23 @@ class ShapleyRecipe:
                 y[1::2, j : j + 1] if self.paired else None,
                 self.base[j : j + 1],
                 (self.full - self.base)[j : j + 1],
-                None if self.asked.anchor_variance is None else self.asked.anchor_variance[j : j + 1],
+                None
+                if self.asked.anchor_variance is None
+                else self.asked.anchor_variance[j : j + 1],
                 noisy=s.noisy,
             )
             moment = ((z * whole.weights[:, None]).T @ one.response)[:, 0]
-            keep = choose(gram, moment, np.asarray(p.mean)[:, j], s.features or d, s.selection)
+            keep = choose(
+                gram,
+                moment,
+                np.asarray(p.mean)[:, j],
+                keep=s.features or d,
+                method=s.selection,
+            )
             columns = np.isin(np.arange(d), keep)
             small = replace(one, geometry=self._geometry(first, columns))
             mean[keep, j] = small.mean[:, 0]
-            scale[np.ix_(keep, keep, [j])] = small.scale_matrix
+            scale[keep[:, None], keep, j] = small.scale_matrix[:, :, 0]
             errors[j], r2[j] = float(np.asarray(small.error.scale)[0]), float(small.r2[0])
             dof = min(dof, small.dof)
             selected[at[keep], j] = True
@@ -380,7 +392,10 @@ class ShapleyRecipe:
         """Importances that other outputs on the same coalitions would have."""
         rows = Rows() if y is None else Rows().add(self.asked.rows.design(), y, np.ones(len(y)))
         twin = ShapleyRecipe(
-            self.neighbourhood, self.settings, self.context, replace(self.asked, rows=rows, base=base, full=full, anchor_variance=None)
+            self.neighbourhood,
+            self.settings,
+            self.context,
+            replace(self.asked, rows=rows, base=base, full=full, anchor_variance=None),
         )
         p = twin.posterior()
         return np.zeros((self.d, len(base))) if p is None else np.asarray(p.mean)

@@ -11,7 +11,15 @@ from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
 from credex.posteriors import Belief, ErrorPosterior, ExactPosterior, LinearPosterior
-from credex.recipes.base import Asked, Context, Fitted, Settings, Talk, linked
+from credex.recipes.base import (
+    Asked,
+    Context,
+    Fitted,
+    Settings,
+    Talk,
+    coalitions,
+    linked,
+)
 from credex.recipes.forecasts import linear_forecast
 from credex.samplers import Candidates, Predictive
 from credex.selection import choose
@@ -142,8 +150,7 @@ class SurrogateRecipe:
             if isinstance(stream, PerturbationStream):
                 ask = self._table_ask(stream, candidates, s, e)
             else:
-                nb, z = self.neighbourhood, part.design
-                ask = Ask(lambda a, b, m=z: nb.coalition_inputs(m[a:b]), e - s, np.ones(1))
+                ask = Ask(coalitions(self.neighbourhood, part.design), e - s, np.ones(1))
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -163,9 +170,7 @@ class SurrogateRecipe:
         if isinstance(stream, PerturbationStream):  # what was looked at and left is gone
             self.asked = replace(self.asked, cursor=stream.at)
 
-    def _table_ask(
-        self, stream: PerturbationStream, candidates: Candidates, s: int, e: int
-    ) -> Ask:
+    def _table_ask(self, stream: PerturbationStream, candidates: Candidates, s: int, e: int) -> Ask:
         drawn, whole = stream.drawn(candidates)
         nb, seed = self.neighbourhood, self.settings.seed
         if whole:
@@ -179,7 +184,9 @@ class SurrogateRecipe:
                 inputs, index = rows.unique()
                 return inputs, None if index is None else index[:, None]
 
-            key = None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
+            key = (
+                None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
+            )
             return Ask(make, e - s, np.ones(1), share=key, first=first)
         chosen = candidates.position[s:e] - stream.first
         return Ask(lambda a, b: (drawn.pick(chosen[a:b]), None), e - s, np.ones(1))
@@ -275,7 +282,14 @@ class SurrogateRecipe:
         m = p.moments
         ridge = float(np.mean(p.prior.precisions(d)))
         for j in range(k):
-            at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep, self.settings.selection, ridge)
+            at = choose(
+                m.zz,
+                m.zy[:, j],
+                p.mean[:, j],
+                keep=keep,
+                method=self.settings.selection,
+                ridge=ridge,
+            )
             small = LinearPosterior.fit(
                 design[:, at],
                 y[:, j : j + 1],
@@ -286,7 +300,7 @@ class SurrogateRecipe:
             )
             b = self.belief_of(small)
             mean[at, j] = b.mean[:, 0]
-            scale[np.ix_(at, at, [j])] = b.scale
+            scale[at[:, None], at, j] = b.scale[:, :, 0]
             selected[at, j] = True
             intercept[j], r2[j] = np.asarray(small.intercept)[0], np.asarray(small.r2)[0]
             sigma[j] = np.asarray(small.error.scale)[0]
@@ -305,10 +319,14 @@ class SurrogateRecipe:
         linear = LinearPosterior.fit(masks, y, w)
         m = linear.moments
         for j in range(k):
-            at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep, self.settings.selection)
+            at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep=keep, method=self.settings.selection)
             small = ExactPosterior.surrogate(masks[:, at], y[:, j : j + 1], w)
             mean[at, j], selected[at, j] = small.mean[:, 0], True
-            intercept[j], misfit[j], spread[j] = small.intercept[0], small.misfit[0], small.spread[0]
+            intercept[j], misfit[j], spread[j] = (
+                small.intercept[0],
+                small.misfit[0],
+                small.spread[0],
+            )
         exact = replace(p, mean=mean, misfit=misfit, spread=spread)
         return exact.belief, intercept, exact.error, exact.r2, selected
 

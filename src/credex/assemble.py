@@ -1,0 +1,96 @@
+"""From a state of the loop to the explanation a user holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from credex.blackbox import BlackBox
+from credex.explanation import Explanation
+from credex.loop import State
+from credex.posteriors import Belief, ErrorPosterior
+from credex.recipes.base import Fitted, Recipe
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembly:
+    """What an explanation needs besides the state.
+
+    Attributes
+    ----------
+    method, labels, units, notes
+        As in `Explanation`.
+    recipe
+        The instance that was explained.
+    box
+        The model.
+    settings
+        What must agree for two runs to share what was asked, and the seed.
+    """
+
+    method: str
+    labels: tuple[str, ...]
+    units: tuple[str, ...]
+    notes: tuple[str, ...]
+    recipe: Recipe
+    box: BlackBox
+    settings: dict[str, Any]
+
+    def __call__(self, state: State) -> Explanation:
+        """Make the explanation."""
+        nb, a, s = self.recipe.neighbourhood, self.recipe.asked, self.recipe.settings
+        d = len(nb.names)
+        k = 1 if a.full is None else len(a.full)
+        f = state.fitted or nothing_known(d, k)
+        return Explanation(
+            method=self.method,
+            names=tuple(nb.names),
+            values=tuple(nb.values),
+            labels=self.labels,
+            units=self.units,
+            outputs=self.box.output_names(k),
+            squeeze=k == 1,
+            belief=f.belief,
+            base=f.intercept if a.base is None else a.base,
+            full=np.full(k, np.nan) if a.full is None else a.full,
+            intercepts=f.intercept,
+            local=f.local_prediction,
+            error_posterior=f.error,
+            r2s=f.r2,
+            selected=f.selected,
+            level=state.level,
+            n_queries=state.n_queries,
+            n_model_rows=state.n_model_rows,
+            seconds=state.seconds,
+            model_seconds=a.model_seconds,
+            stop_reason=state.stop_reason or "running",
+            converged=state.converged,
+            exact=f.exact,
+            posterior=f.posterior,
+            sampler=s.sampler_name,
+            recipe=s.recipe,
+            notes=self.notes + f.notes,
+            label=nb.label,
+            payload=nb.payload(),
+            settings=self.settings,
+            asked=a,
+        )
+
+
+def nothing_known(d: int, k: int) -> Fitted:
+    """What is known before the first fit: nothing."""
+    unknown = np.full(k, np.nan)
+    scale = np.zeros((d, d, k))
+    scale[np.arange(d), np.arange(d)] = np.inf
+    return Fitted(
+        Belief(np.full((d, k), np.nan), scale, 1.0),
+        ErrorPosterior(1.0, np.full(k, np.inf)),
+        unknown,
+        exact=False,
+        posterior="none yet",
+        intercept=unknown,
+        local_prediction=unknown,
+        selected=np.ones((d, k), dtype=np.bool_),
+    )

@@ -1,0 +1,44 @@
+"""Arguments that many parts check in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from credex.errors import InputError
+
+
+def check_level(level: float) -> float:
+    """Return ``level`` if it is a probability strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating):
+        msg = f"level must be a number between 0 and 1, for example 0.95; got {level!r}"
+        raise InputError(msg)
+    if not 0.0 < float(level) < 1.0:
+        hint = f" (did you mean {float(level) / 100:g}?)" if 1.0 < float(level) < 100.0 else ""
+        msg = f"level must lie strictly between 0 and 1, for example 0.95; got {level!r}{hint}"
+        raise InputError(msg)
+    return float(level)
+
+
+def check_width(width: float | Sequence[float]) -> float | tuple[float, ...]:
+    """Return a positive width, or a tuple of them."""
+    try:
+        a = np.asarray(width, dtype=np.float64)
+    except (TypeError, ValueError):
+        a = np.asarray(np.nan)
+    if a.ndim > 1 or a.size == 0 or not np.all(np.isfinite(a)) or np.any(a <= 0):
+        msg = f"width must be a positive number (or one for each output); got {width!r}. "
+        msg += "It is upper − lower of each interval, in the units of the model's output"
+        raise InputError(msg)
+    return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return a positive whole number."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or int(value) < 1:
+        msg = f"{name} must be a whole number ≥ 1; got {value!r}"
+        raise InputError(msg)
+    return int(value)

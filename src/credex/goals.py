@@ -1,0 +1,82 @@
+"""What a run is asked to reach, turned into rules, a ceiling and a first look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from credex.checks import check_count, check_width
+from credex.errors import BudgetError, InputError
+from credex.loop import Plan
+from credex.recipes.base import Recipe
+from credex.stopping import AnyOf, RelativeWidth, Rule, Width
+
+RELATIVE_WIDTH = 0.2
+"""Default precision: every interval at most this share of the largest importance."""
+
+FIRST_LOOK = 64
+"""Queries before the first look, or four for each feature if that is more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """``width``, ``queries``, ``max_queries`` and ``stop`` of a call; checked when made."""
+
+    width: float | Sequence[float] | None = None
+    queries: int | None = None
+    max_queries: int | None = None
+    stop: Rule | None = None
+
+    def __post_init__(self) -> None:
+        self.rules()
+        self.ceiling()
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Rules to look at; none if only ``queries`` was given."""
+        out: list[Rule] = []
+        if self.width is not None:
+            out.append(Width(check_width(self.width)))
+        if self.stop is not None:
+            given: Any = self.stop
+            if not isinstance(given, Rule):
+                msg = f"stop must be a rule such as RankingSettled(3, 0.95); got {given!r}"
+                raise InputError(msg)
+            out += list(given.rules) if isinstance(given, AnyOf) else [given]
+        if not out and self.queries is None:
+            out.append(RelativeWidth(RELATIVE_WIDTH))
+        return tuple(out)
+
+    def ceiling(self) -> tuple[int | None, str]:
+        """Most queries (``None``: the default), and what reaching them is called."""
+        counts = {
+            name: check_count(name, value)
+            for name, value in (("queries", self.queries), ("max_queries", self.max_queries))
+            if value is not None
+        }
+        if not counts:
+            return None, "ceiling"
+        name = min(counts, key=lambda n: counts[n])
+        return counts[name], name
+
+    def plan(self, recipe: Recipe, default_ceiling: int) -> Plan:
+        """Make the plan for one instance; too small a budget fails here, before any query."""
+        ceiling, reason = self.ceiling()
+        exhaustive = recipe.settings.sampler_name == "exhaustive"
+        least = recipe.minimum
+        if exhaustive:
+            if not np.isfinite(recipe.everything):
+                msg = "sampler='exhaustive' needs masks and a model without noise"
+                raise InputError(msg)
+            least = int(recipe.everything)
+        if ceiling is not None and ceiling < least:
+            what = "to enumerate all coalitions" if exhaustive else "with the linear posterior"
+            msg = f"{reason}={ceiling} is too few for {recipe.d} features {what}: "
+            msg += f"it takes at least {least}"
+            raise BudgetError(msg, minimum=least)
+        if ceiling is None:
+            ceiling = least if exhaustive else max(default_ceiling, 4 * recipe.minimum)
+        first = max(min(max(FIRST_LOOK, 4 * (recipe.d + 2)), ceiling), min(least, ceiling))
+        return Plan(self.rules(), ceiling, reason, first)
