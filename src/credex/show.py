@@ -160,9 +160,8 @@ def footer(e: Explanation) -> list[str]:
     time = "<0.01" if s < 0.01 else f"{s:.2g}" if s < 9.5 else f"{s:,.0f}"
     lines = [f"{e.n_queries:,} queries, {e.n_model_rows:,} model rows, {time} s; {ending(e)}"]
     if e.method == "BayesLIME":
-        lines.append(
-            f"importances are changes of the prediction, {' or '.join(dict.fromkeys(e.units))}"
-        )
+        unit = " or ".join(dict.fromkeys(e.units))
+        lines.append(f"importances are changes of the prediction, {unit}")
     if np.isfinite(e.belief.mean).any():
         lines.append(f"{e.posterior} posterior, {e.sampler} sampling")
     return lines + [clean(n) for n in e.notes]
@@ -226,7 +225,7 @@ def parts(e: Explanation, blank: str) -> Iterator[Part]:
             continue
         rows, power = table(e, j, at, e.level)
         ends = zip(*(_points([r[c] for r in rows], blank) for c in (3, 4)), rows, strict=True)
-        between = [f"{lo} … {hi}" if r.lower else "exact" for lo, hi, r in ends]
+        between = (f"{lo} … {hi}" if r.lower else "exact" for lo, hi, r in ends)
         names = ["feature", *(shorten(r.feature, 40) for r in rows)]
         values = (
             [["value", *(shorten(r.value, 20) for r in rows)]] if any(r[1] for r in rows) else []

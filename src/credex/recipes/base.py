@@ -199,6 +199,13 @@ def linked(y: Floats, link: str) -> Floats:
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
+def selection_note(keep: int | None, d: int) -> tuple[str, ...]:
+    """What to say of an explanation that kept some features only."""
+    if keep is None or keep >= d:
+        return ()
+    return (f"{keep} of {d} features, chosen on the same queries: intervals are widened for that",)
+
+
 def spread_over(belief: Belief, active: Masks) -> Belief:
     """Put the belief about the active features among the d features; the others are known zeros."""
     if bool(np.all(active)):

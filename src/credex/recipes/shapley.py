@@ -33,6 +33,7 @@ from credex.recipes.base import (
     Talk,
     coalitions,
     linked,
+    selection_note,
     spread_over,
 )
 from credex.recipes.forecasts import shapley_forecast
@@ -241,7 +242,6 @@ class ShapleyRecipe:
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
-        notes: tuple[str, ...] = ()
         error, r2 = p.error, np.asarray(p.r2)
         if self.settings.features is not None and self.settings.features < self.d:
             belief, error, r2, selected = self._sparse(p)
@@ -257,7 +257,7 @@ class ShapleyRecipe:
             intercept,
             intercept + belief.mean.sum(axis=0),
             selected,
-            notes,
+            selection_note(self.settings.features, self.d),
         )
 
     def predictive(self) -> Predictive | None:
@@ -365,7 +365,10 @@ class ShapleyRecipe:
             columns = np.isin(np.arange(d), keep)
             small = replace(one, geometry=self._geometry(first, columns))
             mean[keep, j] = small.mean[:, 0]
-            scale[keep[:, None], keep, j] = small.scale_matrix[:, :, 0]
+            wider = 1.0 if not one.scale_matrix.any() else one.belief.selection_factor(
+                0, len(keep), s.level
+            )
+            scale[keep[:, None], keep, j] = small.scale_matrix[:, :, 0] * wider**2
             errors[j], r2[j] = float(np.asarray(small.error.scale)[0]), float(small.r2[0])
             dof = min(dof, small.dof)
             selected[at[keep], j] = True

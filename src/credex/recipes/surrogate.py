@@ -19,6 +19,7 @@ from credex.recipes.base import (
     Talk,
     coalitions,
     linked,
+    selection_note,
 )
 from credex.recipes.forecasts import linear_forecast
 from credex.samplers import Candidates, Predictive
@@ -262,6 +263,7 @@ class SurrogateRecipe:
             np.asarray(intercept),
             np.asarray(intercept + self.origin @ belief.mean),
             selected,
+            selection_note(keep, self.d),
         )
 
     def belief_of(self, p: LinearPosterior) -> Belief:
@@ -279,7 +281,7 @@ class SurrogateRecipe:
         selected = np.zeros((d, k), dtype=np.bool_)
         intercept, sigma, r2, dof = np.zeros(k), np.zeros(k), np.zeros(k), np.inf
         design, y, w = rows.design(), rows.y(), rows.w()
-        m = p.moments
+        m, whole = p.moments, self.belief_of(p)
         ridge = float(np.mean(p.prior.precisions(d)))
         for j in range(k):
             at = choose(
@@ -300,7 +302,8 @@ class SurrogateRecipe:
             )
             b = self.belief_of(small)
             mean[at, j] = b.mean[:, 0]
-            scale[at[:, None], at, j] = b.scale[:, :, 0]
+            wider = whole.selection_factor(j, keep, self.settings.level)
+            scale[at[:, None], at, j] = b.scale[:, :, 0] * wider**2
             selected[at, j] = True
             intercept[j], r2[j] = np.asarray(small.intercept)[0], np.asarray(small.r2)[0]
             sigma[j] = np.asarray(small.error.scale)[0]

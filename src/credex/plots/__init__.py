@@ -1,0 +1,95 @@
+"""Pictures of explanations: ``e.plot.intervals()``, ``e.plot.ranks()``.
+
+matplotlib is imported when the first picture is drawn. Nothing here shows a window, changes
+``rcParams`` or the backend: text and axes follow the style that is in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from credex.explanation import Explanation
+
+__all__ = ["Plots"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plots:
+    """The pictures of one explanation.
+
+    Attributes
+    ----------
+    explanation
+        What is drawn.
+    """
+
+    explanation: Explanation
+
+    def intervals(
+        self,
+        *,
+        output: Any = None,
+        most: int = 15,
+        level: float | None = None,
+        ax: Axes | None = None,
+        sort: bool = True,
+    ) -> Axes:
+        """Draw a forest plot: a dot at each importance, thick 50 % and thin ``level`` intervals.
+
+        Orange raises the prediction, blue lowers it; a feature whose interval includes zero is
+        pale and hollow, one that is known exactly is a diamond.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        most
+            Rows; the features with the largest importances are drawn.
+        level
+            Level of the thin intervals; by default the explanation's.
+        ax
+            Where to draw. A new figure, as high as its rows need, also prints the numbers.
+        sort
+            Largest importance first; ``False`` keeps the order of the columns.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Save it with ``ax.figure.savefig("why.png")``.
+
+        Examples
+        --------
+        >>> import credex as cx
+        >>> e = cx.BayesSHAP(lambda m: m @ [1.0, -2.0], cx.Masks(2)).explain()
+        >>> ax = e.plot.intervals()
+        >>> [t.get_text() for t in ax.get_yticklabels()]
+        ['part 1', 'part 0']
+        """
+        from credex.plots.intervals import intervals
+
+        return intervals(self.explanation, output, most, level, ax, sort=sort)
+
+    def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        most
+            Rows, and ranks; ranks beyond are one column, "later".
+        ax
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Probabilities above 0.05 are printed in their cells.
+        """
+        from credex.plots.ranks import ranks
+
+        return ranks(self.explanation, output, most, ax)

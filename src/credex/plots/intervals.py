@@ -1,0 +1,169 @@
+"""The forest plot: what each feature adds, and how far that is certain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credex import show
+from credex.checks import check_count
+from credex.plots.canvas import PLAIN, axes, label, output_of, title
+from credex.typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from credex.explanation import Explanation
+
+PALE = 0.5
+"""Opacity of intervals that include zero."""
+
+
+def intervals(
+    e: Explanation, output: Any, most: int, level: float | None, ax: Axes | None, *, sort: bool
+) -> Axes:
+    """Draw the forest plot; see `credex.plots.Plots.intervals`."""
+    j = output_of(e, output)
+    outer = e.belief.interval(e.level if level is None else level)
+    inner = e.belief.interval(0.5)
+    at, left_out = show.rows_of(e, j, check_count("most", most))
+    at = at if sort else sorted(at)
+    lines = len(at) + bool(left_out)
+    own = ax is None
+    ax = axes(ax, 8.5, 1.75 + 0.3 * lines)
+
+    means = e.belief.mean[at, j]
+    peak = float(np.max(np.abs(means[np.isfinite(means)]), initial=0.0))
+    for y, i in enumerate(at):
+        ends = [float(a[i, j]) for a in (outer.lower, outer.upper, inner.lower, inner.upper)]
+        _row(ax, y, float(means[y]), ends, peak)
+    names = [label(e, i) for i in at] + ([f"… and {left_out} more"] if left_out else [])
+    ax.set_yticks(range(lines), names, **PLAIN)
+    ax.set_ylim(lines - 0.4, -1.2 if own else -0.6)
+    _dress(ax, np.concatenate([means, outer.lower[at, j], outer.upper[at, j]]))
+    if np.isnan(means).all():
+        ax.set_xticks([0.0])
+        words = "too little was asked to say more"
+        ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center")
+    elif own:
+        _numbers(ax, e, j, at, outer.level)
+    said, start = show.prediction(e, j)
+    title(ax, f"{e.method}: {said}", start)
+    ax.set_xlabel(f"importance ({_unit(e)})", **PLAIN)
+    _footer(ax, e, outer.level)
+    return ax
+
+
+def _row(ax: Axes, y: int, mean: float, ends: list[float], peak: float) -> None:
+    """One feature: the thin interval, the thick one, the dot."""
+    if not np.isfinite(mean):
+        return
+    lo, hi, low, high = ends
+    known, unclear = lo == hi, lo <= 0 <= hi and lo < hi
+    colour = show.POSITIVE if mean > 0 else show.NEGATIVE
+    if abs(mean) <= 1e-12 * peak:  # rounding
+        colour = show.NEUTRAL
+    if not known and np.isfinite(ends).all():
+        pale = PALE if unclear else 1.0
+        ax.plot([lo, hi], [y, y], color=colour, alpha=pale, lw=1.4, marker="", ls="-")
+        ax.plot(
+            [low, high],
+            [y, y],
+            color=colour,
+            alpha=pale,
+            lw=4.5,
+            marker="",
+            ls="-",
+            solid_capstyle="butt",
+        )
+    ax.plot(
+        [mean],
+        [y],
+        marker="D" if known else "o",
+        ms=5.5 if known else 7,
+        ls="",
+        mec=colour,
+        mfc=ax.get_facecolor() if unclear else colour,
+        mew=1.4,
+        zorder=3,
+    )
+
+
+def _dress(ax: Axes, ends: Floats) -> None:
+    """Zero line, guides from label to dot, no box."""
+    from matplotlib import rcParams
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter
+
+    ink = rcParams["axes.labelcolor"]
+    seen = np.append(ends[np.isfinite(ends)], 0.0)
+    margin = 0.04 * float(np.ptp(seen)) or 1.0
+    ax.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
+    ax.axvline(0.0, color=ink, lw=0.9, alpha=0.7, zorder=1)
+    ax.grid(visible=False)
+    ax.yaxis.grid(visible=True, color=ink, alpha=0.13, lw=0.8, ls="-")
+    ax.set_axisbelow(True)
+    ax.spines[["left", "right", "top"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    power = show.power_of(float(np.abs(seen).max()))
+    numbers = ScalarFormatter(useOffset=False, useMathText=True)
+    numbers.set_scientific(bool(power))
+    numbers.set_powerlimits((power, power))
+    thousands = power == 0 and np.abs(seen).max() >= 1000
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}") if thousands else numbers)
+
+
+def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> None:
+    """The numbers themselves, in columns to the right of the rows."""
+    from matplotlib.font_manager import FontProperties
+
+    rows, power = show.table(e, j, at, level)
+    size = FontProperties(size="small").get_size_in_points()
+    between = [f"{r.lower} … {r.upper}" if r.lower else "exact" for r in rows]
+    reach = 4.0
+    for column in (
+        [f"importance{show.times(power)}", *(r.estimate for r in rows)],
+        [f"{show.percent(level)} interval", *between],
+    ):
+        reach += 9 + 0.56 * size * max(map(len, column))  # flush right, in points
+        for y, cell in enumerate(column, start=-1):
+            ax.annotate(
+                cell,
+                xy=(1.0, max(y, -0.9)),
+                xycoords=ax.get_yaxis_transform(),
+                xytext=(reach, 0),
+                textcoords="offset points",
+                ha="right",
+                va="center",
+                fontsize=size,
+                alpha=0.75 if y < 0 else 1.0,
+                annotation_clip=False,
+            )
+
+
+def _unit(e: Explanation) -> str:
+    """What a step on the axis means, in words."""
+    words = "change of the prediction"
+    if e.settings.get("link") == "logit":
+        words += " in log-odds"
+    if e.method == "BayesLIME":
+        words += ", " + " or ".join(dict.fromkeys(e.units))
+    return words
+
+
+def _footer(ax: Axes, e: Explanation, level: float) -> None:
+    """What it cost, what the lines are and why it ended, below the label of the axis."""
+    lines = "" if e.exact else f"thin: {show.percent(level)}, thick: 50 % · "
+    ax.annotate(
+        f"{e.n_queries:,} queries · {lines}{show.ending(e)}",
+        xy=(0.0, 0.0),
+        xycoords=("axes fraction", ax.xaxis.label),
+        xytext=(0, -5),
+        textcoords="offset points",
+        va="top",
+        ha="left",
+        fontsize="small",
+        alpha=0.75,
+        **PLAIN,
+    )
