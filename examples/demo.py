@@ -3,46 +3,46 @@
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib import pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 import credex as cx
 
-mpl.use("Agg")  # write files, open no window
-OUT = Path("out")
+mpl.use("Agg")  # write a file, open no window
 
 # A model as anybody would train it: a pandas frame in, class names out.
 data = load_breast_cancer(as_frame=True)
 diagnosis = data.target.map(dict(enumerate(data.target_names)))
 X_train, X_test, y_train, y_test = train_test_split(data.data, diagnosis, random_state=0)
 model = RandomForestClassifier(n_estimators=100, random_state=0).fit(X_train, y_train)
-print(f"A random forest on {len(X_train)} tumours; {model.score(X_test, y_test):.0%} of the")
-print(f"{len(X_test)} others are told apart. Why does it say what it says about this one?\n")
+x = X_test.iloc[0]
+print(
+    f"A random forest is right about {model.score(X_test, y_test):.0%} of {len(X_test)} new tumours."
+)
+print("Why does it call this one malignant?\n")
 
-# The test case the model is least sure about.
-unsure = abs(model.predict_proba(X_test)[:, 0] - 0.5).argmin()
-x = X_test.iloc[unsure]
-
-# BayesSHAP. Ask for certainty, not for a number of samples: no interval wider than 0.05.
-shap = cx.BayesSHAP(model, X_train, target="malignant")
-why = shap.explain(x, width=0.05)
-print(why)
+# BayesSHAP: ask for certainty, not for a number of samples.
+shap = cx.BayesSHAP(model, X_train, target="malignant").explain(x, width=0.05)
+print(shap)
 print("""
-Read it like this: the importances share out the difference between this prediction and the
-average one. Sampling went on until no 95 % interval was wider than 0.05.
+The importances share out the difference between this prediction and the average one. Sampling
+went on until no 95 % interval was wider than 0.05: what is not certain by then shows it.
 """)
 
-# BayesLIME. A straight line around the instance, on quartile bins.
-lime = cx.BayesLIME(model, X_train, target="malignant")
-line = lime.explain(x, width=0.05)
-print(line)
+# BayesLIME: a linear model around the instance, on quartile bins.
+lime = cx.BayesLIME(model, X_train, target="malignant").explain(x, width=0.05)
+print(lime)
 print("""
-Read it like this: near this tumour, a value inside the bin named changes the prediction by so
-much, compared with a value outside it. An interval that includes 0 leaves the sign open.
+Around this tumour, having a value in the bin named, rather than in another one, changes the
+prediction by so much. Where the interval includes 0, even the direction is open.
 """)
 
-OUT.mkdir(exist_ok=True)
-for name, e in {"demo-shap.png": why, "demo-lime.png": line}.items():
-    e.plot.intervals(most=12).figure.savefig(OUT / name, dpi=150)
-    print(f"picture: {OUT / name}")
+fig, (left, right) = plt.subplots(1, 2, figsize=(16, 6), layout="constrained")
+shap.plot.intervals(most=12, ax=left)
+lime.plot.intervals(most=12, ax=right)
+out = Path("out/demo.png")
+out.parent.mkdir(exist_ok=True)
+fig.savefig(out, dpi=120)
+print(f"The picture of both is in {out}.")

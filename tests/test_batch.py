@@ -16,6 +16,9 @@ from tests.strategies import Bumpy, Counting, FailsAfter, mixed, numbers
 
 CLASSES = [cx.BayesSHAP, cx.BayesLIME]
 
+# Two forests that predict in two threads race for Python's list of warning filters.
+race = pytest.mark.filterwarnings("ignore:.sklearn.utils.parallel.delayed")
+
 
 @pytest.fixture(scope="module")
 def X():
@@ -54,6 +57,7 @@ SPLITS = [
 ]
 
 
+@race
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("goal", [{"queries": 60}, {"width": 0.5, "max_queries": 300}], ids=str)
 def test_a_batch_equals_its_rows_however_it_is_split(cls, goal, X, forest):
@@ -68,6 +72,7 @@ def test_a_batch_equals_its_rows_however_it_is_split(cls, goal, X, forest):
             assert other.label is None
 
 
+@race
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize(
     "domain",
@@ -231,6 +236,7 @@ def test_a_model_that_cannot_be_pickled_works_and_it_says_so(X):
         identical(e, explainer.explain(x, queries=50))
 
 
+@race
 def test_global_random_state_is_neither_read_nor_changed(X, forest):
     means = []
     for seed in (1, 2):
@@ -362,29 +368,52 @@ def test_failures_can_be_pickled(X, spoiled):
 # -- interrupted -------------------------------------------------------------------------------
 
 
+def interrupted(cls, X, share, **options):
+    """Explain 20 rows, interrupted after ``share`` of the calls; and the uninterrupted cost."""
+    domain = cx.Tabular(X, background=5, around="instance")
+    dry = Counting(Bumpy(9, 0))
+    whole = cls(dry, domain).explain_many(X[:20], **options)
+    inner = Counting(Bumpy(9, 0))
+    model = FailsAfter(inner, int(share * dry.calls), KeyboardInterrupt())
+    explainer = cls(model, domain)
+    with pytest.raises(cx.InterruptedRun, match="start") as info:
+        explainer.explain_many(X[:20], **options)
+    return explainer, info.value.partial, inner, whole
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("split", [{}, {"n_jobs": 2, "workers": "threads"}], ids=str)
 def test_an_interrupted_batch_goes_on(cls, split, X):
-    inner = Counting(Bumpy(9, 0))
-    model = FailsAfter(inner, 9, KeyboardInterrupt())
-    explainer = cls(model, cx.Tabular(X, background=5, around="instance"))
-    options = {"queries": 60, "batch_rows": 150, **split}
-    with pytest.raises(cx.InterruptedRun, match="start") as info:
-        explainer.explain_many(X[:8], **options)
-    partial = info.value.partial
+    options = {"queries": 30, "batch_rows": 12, **split}
+    explainer, partial, inner, whole = interrupted(cls, X, 0.85, **options)
     assert isinstance(partial, cx.Explanations)
     assert not partial.complete
-    assert len(partial) == 8
-    done = sum(isinstance(item, cx.Explanation) for item in partial.items)
-    assert 0 < done < 8
+    assert len(partial) == 20
+    done = [i for i, item in enumerate(partial.items) if isinstance(item, cx.Explanation)]
+    assert 0 < len(done) < 20
+    assert partial.n_model_rows == inner.rows  # they were asked, whatever came of it
     before = inner.rows
-    batch = explainer.explain_many(X[:8], start=partial, **options)
+    batch = explainer.explain_many(X[:20], start=partial, **options)
     assert batch.complete
-    assert inner.rows - before <= (8 - done) * 62 * 5
+    assert inner.rows - before < whole.n_model_rows
     assert batch.n_model_rows == inner.rows
-    fresh = cls(Bumpy(9, 0), cx.Tabular(X, background=5, around="instance"))
-    for x, e in zip(X[:8], batch, strict=True):
-        identical(e, fresh.explain(x, queries=60))
+    for e, other in zip(batch, whole, strict=True):
+        identical(e, other)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_an_interrupted_batch_keeps_what_was_asked(cls, X):
+    options = {"queries": 30, "batch_rows": 100}
+    explainer, partial, inner, whole = interrupted(cls, X, 0.85, **options)
+    explainer.explain_many(X[:20], start=partial, **options)
+    # one call was lost; the rest was asked once
+    assert inner.rows <= whole.n_model_rows + 100
+
+
+def test_a_batch_goes_on_only_with_as_many_rows(X):
+    explainer, partial, _, _ = interrupted(cx.BayesSHAP, X, 0.5, queries=30, batch_rows=12)
+    with pytest.raises(cx.InputError, match="20 rows.*3"):
+        explainer.explain_many(X[:3], start=partial, queries=30)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -226,7 +226,7 @@ def parts(e: Explanation, blank: str) -> Iterator[Part]:
         rows, power = table(e, j, at, e.level)
         ends = zip(*(_points([r[c] for r in rows], blank) for c in (3, 4)), rows, strict=True)
         between = (f"{lo} … {hi}" if r.lower else "exact" for lo, hi, r in ends)
-        names = ["feature", *(shorten(r.feature, 40) for r in rows)]
+        names = ["feature", *(shorten(r.feature, 46) for r in rows)]
         values = (
             [["value", *(shorten(r.value, 20) for r in rows)]] if any(r[1] for r in rows) else []
         )

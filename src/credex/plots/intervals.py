@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credex import show
 from credex.checks import check_count
-from credex.plots.canvas import PLAIN, axes, label, output_of, title
+from credex.plots.canvas import PLAIN, axes, columns, label, output_of, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:
@@ -31,14 +32,14 @@ def intervals(
     at = at if sort else sorted(at)
     lines = len(at) + bool(left_out)
     own = ax is None
-    ax = axes(ax, 8.5, 1.75 + 0.3 * lines)
+    ax, room, longest = axes(ax, 8.5, 1.75 + 0.3 * lines)
 
     means = e.belief.mean[at, j]
     peak = float(np.max(np.abs(means[np.isfinite(means)]), initial=0.0))
     for y, i in enumerate(at):
         ends = [float(a[i, j]) for a in (outer.lower, outer.upper, inner.lower, inner.upper)]
         _row(ax, y, float(means[y]), ends, peak)
-    names = [label(e, i) for i in at] + ([f"… and {left_out} more"] if left_out else [])
+    names = [label(e, i, longest) for i in at] + ([f"… and {left_out} more"] if left_out else [])
     ax.set_yticks(range(lines), names, **PLAIN)
     ax.set_ylim(lines - 0.4, -1.2 if own else -0.6)
     _dress(ax, np.concatenate([means, outer.lower[at, j], outer.upper[at, j]]))
@@ -49,9 +50,8 @@ def intervals(
     elif own:
         _numbers(ax, e, j, at, outer.level)
     said, start = show.prediction(e, j)
-    title(ax, f"{e.method}: {said}", start)
-    ax.set_xlabel(f"importance ({_unit(e)})", **PLAIN)
-    _footer(ax, e, outer.level)
+    title(ax, room, f"{e.method}: {said}", start.replace("R² ", "R²\u00a0"))
+    _below(ax, e, outer.level, room, own=own)
     return ax
 
 
@@ -105,7 +105,7 @@ def _dress(ax: Axes, ends: Floats) -> None:
     ax.set_axisbelow(True)
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
     power = show.power_of(float(np.abs(seen).max()))
     numbers = ScalarFormatter(useOffset=False, useMathText=True)
     numbers.set_scientific(bool(power))
@@ -117,26 +117,30 @@ def _dress(ax: Axes, ends: Floats) -> None:
 def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> None:
     """The numbers themselves, in columns to the right of the rows."""
     from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
 
     rows, power = show.table(e, j, at, level)
-    size = FontProperties(size="small").get_size_in_points()
+    font = FontProperties(size="small")
     between = [f"{r.lower} … {r.upper}" if r.lower else "exact" for r in rows]
     reach = 4.0
     for column in (
         [f"importance{show.times(power)}", *(r.estimate for r in rows)],
         [f"{show.percent(level)} interval", *between],
     ):
-        reach += 9 + 0.56 * size * max(map(len, column))  # flush right, in points
-        for y, cell in enumerate(column, start=-1):
+        widths = [
+            text_to_path.get_text_width_height_descent(c, font, ismath=False)[0] for c in column
+        ]
+        reach += 10 + max(widths)  # flush right, in points
+        for y, words in enumerate(column, start=-1):
             ax.annotate(
-                cell,
+                words,
                 xy=(1.0, max(y, -0.9)),
                 xycoords=ax.get_yaxis_transform(),
                 xytext=(reach, 0),
                 textcoords="offset points",
                 ha="right",
                 va="center",
-                fontsize=size,
+                fontsize="small",
                 alpha=0.75 if y < 0 else 1.0,
                 annotation_clip=False,
             )
@@ -152,18 +156,22 @@ def _unit(e: Explanation) -> str:
     return words
 
 
-def _footer(ax: Axes, e: Explanation, level: float) -> None:
-    """What it cost, what the lines are and why it ended, below the label of the axis."""
+def _below(ax: Axes, e: Explanation, level: float, room: float, *, own: bool) -> None:
+    """Label of the axis and, below it, what it cost, what the lines are and why it ended."""
     lines = "" if e.exact else f"thin: {show.percent(level)}, thick: 50 % · "
+    footer = f"{e.n_queries:,} queries · {lines}{show.ending(e)}"
+    footer = footer if own else textwrap.fill(footer, columns(room, "small"))
+    words = textwrap.fill(f"importance ({_unit(e)})", columns(room, "medium"))
+    gap = "\n" * (footer.count("\n") + 1)  # the label keeps the place free
+    ax.set_xlabel(words + gap, **PLAIN)
     ax.annotate(
-        f"{e.n_queries:,} queries · {lines}{show.ending(e)}",
-        xy=(0.0, 0.0),
-        xycoords=("axes fraction", ax.xaxis.label),
-        xytext=(0, -5),
-        textcoords="offset points",
-        va="top",
-        ha="left",
+        footer,
+        xy=(0.01 if own else 0.0, 0.0),
+        xycoords=("figure fraction" if own else "axes fraction", ax.xaxis.label),
+        va="bottom",
         fontsize="small",
         alpha=0.75,
+        annotation_clip=False,
+        in_layout=False,
         **PLAIN,
     )

@@ -41,7 +41,7 @@ def ranks(e: Explanation, output: Any, most: int, ax: Axes | None) -> Axes:
         p = np.column_stack([p[:, : len(at)], p[:, len(at) :].sum(axis=1)])
         heads.append("later")
     p = p[:, : len(heads)]
-    ax = axes(ax, 4.0 + 0.5 * len(heads), 1.5 + 0.32 * len(at))
+    ax, room, longest = axes(ax, 4.0 + 0.5 * len(heads), 1.5 + 0.32 * len(at))
 
     # A blue as dense as the rank is likely, over whatever the background is.
     ground = np.array(to_rgba(ax.get_facecolor())[:3])
@@ -62,11 +62,11 @@ def ranks(e: Explanation, output: Any, most: int, ax: Axes | None) -> Axes:
                 fontsize="small",
             )
     ax.set_xticks(range(len(heads)), heads)
-    ax.set_yticks(range(len(at)), [label(e, i) for i in at], **PLAIN)
+    ax.set_yticks(range(len(at)), [label(e, i, longest) for i in at], **PLAIN)
     ax.grid(visible=False)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
     ax.set_xlabel("rank by the size of the importance (1 is the largest)")
     more = f"; {left_out} more features are not shown" if left_out else ""
-    title(ax, f"{e.method}: {show.prediction(e, j)[0]}", f"probability of each rank{more}")
+    title(ax, room, f"{e.method}: {show.prediction(e, j)[0]}", f"probability of each rank{more}")
     return ax

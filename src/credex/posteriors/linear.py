@@ -269,11 +269,17 @@ class LinearPosterior:
         """
         return self._out(self._robust(fraction))
 
-    def projected_meat(self) -> tuple[Floats, float]:
+    @property
+    def v(self) -> Floats:
+        """V = (ZᵀWZ + Λ)⁻¹, ``(d, d)``."""
+        return self._v
+
+    def projected_meat(self) -> tuple[Floats, float, Floats]:
         """Meat ``(d, d, k)`` from unbiased residuals eᵢ²/(1−hᵢ), and the weighted mean of h.
 
         What the data part of the sandwich would be per row if leverage were no matter: the
-        starting point of a forecast.
+        starting point of a forecast. Third, ``(d, k)``, the sum of the squares of the rows' shares
+        in each feature's variance.
         """
         v, phi, mom = self._v, self._phi, self.moments
         flat = self.intercept_kind == "flat"
@@ -281,16 +287,18 @@ class LinearPosterior:
         top = mom.y_mean if flat else np.zeros(self.k)
         base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
         meat = np.zeros((self.d, self.d, self.k))
+        fourth = np.zeros((self.d, self.k))
         hat, mass = 0.0, 0.0
         for z, y, w in self.rows.chunks():
             zc = z - centre
             h = w * (base + np.einsum("ij,ij->i", zc @ v, zc))
             e2 = (y - top - zc @ phi) ** 2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
+            fourth += ((zc @ v) ** 4).T @ e2**2
             for j in range(self.k):
                 meat[:, :, j] += (zc * e2[:, j : j + 1]).T @ zc
             hat += float(np.sum(h * e2.sum(axis=1)))
             mass += float(e2.sum())
-        return meat, hat / mass if mass > 0 else 0.0
+        return meat, hat / mass if mass > 0 else 0.0, fourth
 
     def noise_variance(self) -> Floats:
         """Residual variance corrected for the parameters fitted, ``(k,)``."""

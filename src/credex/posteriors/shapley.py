@@ -93,6 +93,28 @@ class Geometry:
         return 2.0 if self.paired else 1.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Noise:
+    """Noise of a random model.
+
+    Attributes
+    ----------
+    variance
+        ``(k,)`` variance of one value.
+    dof
+        Degrees of freedom behind it.
+    repeats
+        ``(m,)`` how often each unit was asked (its values are averages).
+    anchor_repeats
+        How often the empty and the full coalition were asked.
+    """
+
+    variance: Floats
+    dof: float
+    repeats: Floats
+    anchor_repeats: int
+
+
 @dataclass(frozen=True, eq=False)
 class ShapleyPosterior:
     """Posterior of φ in v(z) = base + zᵀφ + ε with Σφ = v(1) − v(0) imposed.
@@ -111,10 +133,8 @@ class ShapleyPosterior:
         ``(m, k)`` v of their complements, if paired.
     base, total
         ``(k,)`` v(0), and v(1) − v(0).
-    anchor_variance
-        ``(k,)`` variance of the noise in ``base`` and in the prediction, each; zero without noise.
-    noisy
-        With noise a stratum asked in full is still uncertain: no thinning.
+    noise
+        What is known of the model's noise; ``None`` for a deterministic model.
     """
 
     geometry: Geometry
@@ -122,8 +142,7 @@ class ShapleyPosterior:
     y_complement: Outputs | None
     base: Floats
     total: Floats
-    anchor_variance: Floats | None = None
-    noisy: bool = False
+    noise: Noise | None = None
 
     @cached_property
     def _target(self) -> Floats:
@@ -168,9 +187,12 @@ class ShapleyPosterior:
     def scale_matrix(self) -> Floats:
         """Sandwich (HC3, finite population) scale matrix of φ, ``(d, d, k)``."""
         g, d, k = self.geometry, self.geometry.masks.shape[1], self.y.shape[1]
-        u = self.residual * (g.rows * g.weights / np.maximum(1 - g.leverage, 1e-8))[:, None]
-        if not self.noisy:
-            u = u * np.sqrt(np.maximum(g.thinning, 0.0))[:, None]
+        free = np.maximum(1 - g.leverage, 1e-8)[:, None]
+        thin = np.maximum(g.thinning, 0.0)[:, None]
+        square = thin * (self.residual / free) ** 2
+        if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
+            square = square + (1 - thin) * self._unit_noise / free
+        u = np.sqrt(square) * (g.rows * g.weights)[:, None]
         meat = np.zeros((d, d, k))
         for s, z in signed(g.masks):
             for j in range(k):
@@ -182,11 +204,19 @@ class ShapleyPosterior:
             pull = lam[:, None] * (self.mean - m[:, None]) / shrunk
             meat += np.einsum("ij,jk->ijk", np.eye(d), pull**2)
         out = np.stack([g.v @ meat[:, :, j] @ g.v for j in range(k)], axis=2)
-        if self.anchor_variance is not None:
-            out += self._anchor_share()
+        if self.noise is not None:
+            out += self._anchor_share(self.noise)
         return out
 
-    def _anchor_share(self) -> Floats:
+    @property
+    def _unit_noise(self) -> Floats:
+        """Noise variance of each unit's response, ``(m, k)``."""
+        if self.noise is None:
+            return np.zeros_like(self.y)
+        each = self.noise.variance / (1.0 if self.y_complement is None else 2.0)
+        return np.asarray(each / self.noise.repeats[:, None])
+
+    def _anchor_share(self, noise: Noise) -> Floats:
         """Noise of v(0) and v(1), carried through the constraint and the unpaired offsets."""
         g, d = self.geometry, self.geometry.masks.shape[1]
         lam = g.prior.precisions(d)
@@ -201,16 +231,24 @@ class ShapleyPosterior:
                 pull_base += z.T @ w
             to_total = to_total - g.v @ pull_total
             to_base = -to_total - g.v @ pull_base
-        variance = (
-            np.zeros(self.y.shape[1]) if self.anchor_variance is None else self.anchor_variance
-        )
+        variance = noise.variance / noise.anchor_repeats
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
 
     @cached_property
     def dof(self) -> float:
-        """Units less the parameters they were spent on."""
-        return max(len(self.y) - float(self.geometry.leverage.sum()), 1.0)
+        """Units less the parameters they were spent on; fewer if little is known of the noise."""
+        own = max(len(self.y) - float(self.geometry.leverage.sum()), 1.0)
+        if self.noise is None:
+            return own
+        thin = np.maximum(self.geometry.thinning, 0.0)
+        w2 = self.geometry.weights**2
+        misfit = float(np.sum(w2 * thin * (self.residual**2).mean(axis=1)))
+        noise = float(np.sum(w2 * (1 - thin) * self._unit_noise.mean(axis=1)))
+        if misfit + noise <= 0:
+            return own
+        spread = misfit**2 / own + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
+        return max((misfit + noise) ** 2 / spread, 1.0)
 
     @cached_property
     def belief(self) -> Belief:

@@ -44,7 +44,9 @@ def shapley_forecast(
     if not isinstance(p, ShapleyPosterior):
         return _done(recipe, limits, level) if p is not None else None
     units, pair = len(p.y), 2 if recipe.paired else 1
-    most = np.inf if p.noisy else float(strata(recipe.d, paired=recipe.paired).count.sum())
+    most = (
+        np.inf if p.noise is not None else float(strata(recipe.d, paired=recipe.paired).count.sum())
+    )
     return _solve(recipe, _Now(p.mean, _shapley_spread(p), units, pair, most), limits, level)
 
 
@@ -76,18 +78,49 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
         pull = lam[:, None] * (p.mean - g.prior.means(len(lam))[:, None])
         fixed = (g.v**2) @ pull**2
 
+    steady = _steady(reach.T @ u2, (reach**2).T @ u2**2)
+
     def spread(units: float) -> tuple[Floats, float]:
         later = _fill(layers.mass, layers.count, units)
         later = np.maximum(later, np.minimum(now, layers.count))
-        thin = np.ones(len(later)) if p.noisy else np.maximum(1 - later / layers.count, 0.0)
+        thin = np.maximum(1 - later / layers.count, 0.0)
+        thin = thin if p.noise is None else np.ones(len(later))
         shrink = (now / np.maximum(later, 1e-12))[at]
         factor = thin[at] * shrink / np.maximum(1 - g.leverage * shrink, 1e-8)
         variance = reach.T @ (u2 * factor[:, None])
-        variance = variance + fixed * (len(p.y) / units) ** 2
+        variance = steady(variance) + fixed * (len(p.y) / units) ** 2
         dof = max(units - (len(p.y) - p.dof), 1.0)
         return np.sqrt(variance), dof
 
     return spread
+
+
+def _steady(variance: Floats, fourth: Floats) -> Callable[[Floats], Floats]:
+    """Return what draws the features' variances together as far as they differ by luck.
+
+    A forecast is about the widest interval, and the largest of several noisy variances is too
+    large on average. ``variance (d, k)`` is a sum of squares and ``fourth (d, k)`` the sum of
+    their squares: together they say how much of the differences is luck.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        luck = np.where(variance > 0, fourth / variance**2, 0.0)
+        logs = np.where(variance > 0, np.log(variance), np.nan)
+    seen = np.array([np.nanvar(c) if np.isfinite(c).any() else 0.0 for c in logs.T])
+    due = np.array(
+        [x[v > 0].mean() if (v > 0).any() else 0.0 for x, v in zip(luck.T, variance.T, strict=True)]
+    )
+    real = np.where(seen > 0, np.clip(1 - due / np.where(seen > 0, seen, 1.0), 0.0, 1.0), 1.0)
+
+    def steady(later: Floats) -> Floats:
+        out = later.copy()
+        for j in range(later.shape[1]):
+            some = later[:, j] > 0
+            if some.any():
+                middle = later[some, j].mean()
+                out[some, j] = middle * (later[some, j] / middle) ** real[j]
+        return out
+
+    return steady
 
 
 def _fill(mass: Floats, count: Floats, units: float) -> Floats:
@@ -109,7 +142,10 @@ def _fill(mass: Floats, count: Floats, units: float) -> Floats:
 def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: bool) -> Spread:
     lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
     gram = p.products[0]
-    meat, hat = p.projected_meat()  # residuals freed from the fit's own share, mean hat value
+    # residuals freed from the fit's own share, their mean hat value, sums for `_steady`
+    meat, hat, fourth = p.projected_meat()
+    second = np.stack([np.einsum("ij,jl,il->i", p.v, meat[:, :, j], p.v) for j in range(p.k)], 1)
+    steady = _steady(second, fourth)
     parameters = p.n - p.robust_dof if robust else 0.0
     noise = p.noise_variance()
     del fraction
@@ -128,7 +164,7 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
         variance = np.stack(
             [np.einsum("ij,jl,il->i", v, grown[:, :, j], v) for j in range(p.k)], axis=1
         )
-        return np.sqrt(variance + (v**2) @ pull**2), max(n - parameters, 1.0)
+        return np.sqrt(steady(variance) + (v**2) @ pull**2), max(n - parameters, 1.0)
 
     return spread
 

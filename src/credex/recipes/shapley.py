@@ -23,7 +23,7 @@ from credex.posteriors import (
     ShapleyPosterior,
 )
 from credex.posteriors.rows import Rows
-from credex.posteriors.shapley import Geometry
+from credex.posteriors.shapley import Geometry, Noise
 from credex.recipes.base import (
     ANCHOR_REPEATS,
     Asked,
@@ -37,6 +37,7 @@ from credex.recipes.base import (
     spread_over,
 )
 from credex.recipes.forecasts import shapley_forecast
+from credex.recipes.noise import with_noise
 from credex.samplers import Candidates, Predictive
 from credex.selection import choose
 from credex.sequences import BernoulliSequence, Sequence, ShapleySequence
@@ -134,7 +135,7 @@ class ShapleyRecipe:
                 if repeats > 1
                 else np.zeros(k)
             )
-            variance = pooled / repeats
+            variance = pooled
         self.asked = replace(
             self.asked.spend(answers, 2 * repeats),
             base=bases.mean(axis=0),
@@ -280,17 +281,22 @@ class ShapleyRecipe:
         units = n // 2 if self.paired else n
         if units < d + 1:
             return None
+        first, y1, y2, noise = self._units()
+        return ShapleyPosterior(
+            self._geometry(first), y1, y2, self.base, self.full - self.base, noise
+        )
+
+    def _units(self) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
+        """Masks (of each pair the first), their values, their complements' values, the noise."""
         masks, y = self.asked.rows.design(), self.asked.rows.y()
         first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)
-        return ShapleyPosterior(
-            self._geometry(first),
-            y1,
-            y2,
-            self.base,
-            self.full - self.base,
-            self.asked.anchor_variance,
-            noisy=s.noisy,
-        )
+        if self.asked.anchor_variance is None:
+            return first, y1, y2, None
+        return with_noise(first, y1, y2, self.asked.anchor_variance, self._anchor_repeats)
+
+    @property
+    def _anchor_repeats(self) -> int:
+        return (self.asked.n_queries - self.asked.rows.n) // 2
 
     def _fit_exact(self) -> ExactPosterior:
         k, d = len(self.full), self.d
@@ -304,8 +310,9 @@ class ShapleyRecipe:
         y = y if masks is None else np.concatenate([y, self.asked.rows.y()])
         exact = ExactPosterior.shapley(every, y)
         if self.asked.anchor_variance is not None:  # one noisy feature: φ = f(x) − base
-            scale = 2 * np.maximum(self.asked.anchor_variance, 0.0)[None, None, :]
-            exact = replace(exact, scale_matrix=scale, dof=float(2 * ANCHOR_REPEATS - 2))
+            repeats = self._anchor_repeats
+            scale = 2 * np.maximum(self.asked.anchor_variance, 0.0)[None, None, :] / repeats
+            exact = replace(exact, scale_matrix=scale, dof=float(max(2 * repeats - 2, 1)))
         return exact
 
     def _fit_paper(self) -> LinearPosterior | None:
@@ -333,8 +340,7 @@ class ShapleyRecipe:
     def _sparse(self, p: Fit) -> tuple[Belief, ErrorPosterior, Floats, Masks]:
         """Refit on the chosen features only, output by output; Σφ stays f(x) − base."""
         k, d, s = len(self.full), self.d, self.settings
-        masks, y = self.asked.rows.design(), self.asked.rows.y()
-        first = masks[0::2] if self.paired else masks
+        first, y1, y2, noise = self._units()
         mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
         selected = np.zeros((len(self.active), k), dtype=np.bool_)
         at = np.flatnonzero(self.active)
@@ -343,16 +349,14 @@ class ShapleyRecipe:
         z = first - 0.5 if self.paired else first.astype(np.float64)
         gram = (z * whole.weights[:, None]).T @ z
         for j in range(k):
+            at_j = slice(j, j + 1)
             one = ShapleyPosterior(
                 whole,
-                y[0::2, j : j + 1] if self.paired else y[:, j : j + 1],
-                y[1::2, j : j + 1] if self.paired else None,
-                self.base[j : j + 1],
-                (self.full - self.base)[j : j + 1],
-                None
-                if self.asked.anchor_variance is None
-                else self.asked.anchor_variance[j : j + 1],
-                noisy=s.noisy,
+                y1[:, at_j],
+                None if y2 is None else y2[:, at_j],
+                self.base[at_j],
+                (self.full - self.base)[at_j],
+                None if noise is None else replace(noise, variance=noise.variance[at_j]),
             )
             moment = ((z * whole.weights[:, None]).T @ one.response)[:, 0]
             keep = choose(
@@ -365,8 +369,10 @@ class ShapleyRecipe:
             columns = np.isin(np.arange(d), keep)
             small = replace(one, geometry=self._geometry(first, columns))
             mean[keep, j] = small.mean[:, 0]
-            wider = 1.0 if not one.scale_matrix.any() else one.belief.selection_factor(
-                0, len(keep), s.level
+            wider = (
+                1.0
+                if not one.scale_matrix.any()
+                else one.belief.selection_factor(0, len(keep), s.level)
             )
             scale[keep[:, None], keep, j] = small.scale_matrix[:, :, 0] * wider**2
             errors[j], r2[j] = float(np.asarray(small.error.scale)[0]), float(small.r2[0])
