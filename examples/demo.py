@@ -18,9 +18,7 @@ diagnosis = data.target.map(dict(enumerate(data.target_names)))
 X_train, X_test, y_train, y_test = train_test_split(data.data, diagnosis, random_state=0)
 model = RandomForestClassifier(n_estimators=100, random_state=0).fit(X_train, y_train)
 x = X_test.iloc[0]
-print(
-    f"A random forest is right about {model.score(X_test, y_test):.0%} of {len(X_test)} new tumours."
-)
+print(f"A random forest is right about {model.score(X_test, y_test):.0%} of new tumours.")
 print("Why does it call this one malignant?\n")
 
 # BayesSHAP: ask for certainty, not for a number of samples.

@@ -24,15 +24,15 @@ class Counting:
 
 
 class FailsAfter:
-    """A model that raises ``error`` at call number ``good + 1``, once."""
+    """A model that raises ``error`` from call number ``good + 1`` on, until it is ``mended``."""
 
     def __init__(self, inner, good, error):
         self.inner, self.good, self.error = inner, good, error
-        self.calls = 0
+        self.calls, self.mended = 0, False
 
     def __call__(self, rows):
         self.calls += 1
-        if self.calls == self.good + 1:
+        if self.calls > self.good and not self.mended:
             raise self.error
         return self.inner(rows)
 

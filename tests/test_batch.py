@@ -393,6 +393,7 @@ def test_an_interrupted_batch_goes_on(cls, split, X):
     assert 0 < len(done) < 20
     assert partial.n_model_rows == inner.rows  # they were asked, whatever came of it
     before = inner.rows
+    explainer.model.mended = True
     batch = explainer.explain_many(X[:20], start=partial, **options)
     assert batch.complete
     assert inner.rows - before < whole.n_model_rows
@@ -405,6 +406,7 @@ def test_an_interrupted_batch_goes_on(cls, split, X):
 def test_an_interrupted_batch_keeps_what_was_asked(cls, X):
     options = {"queries": 30, "batch_rows": 100}
     explainer, partial, inner, whole = interrupted(cls, X, 0.85, **options)
+    explainer.model.mended = True
     explainer.explain_many(X[:20], start=partial, **options)
     # one call was lost; the rest was asked once
     assert inner.rows <= whole.n_model_rows + 100
@@ -427,6 +429,7 @@ def test_an_interrupted_run_goes_on(cls):
     assert 50 < partial.n_queries < 400
     assert not partial.converged
     assert partial.stop_reason == "interrupted"
+    model.mended = True
     more = explainer.refine(partial, queries=400)
     whole = cls(Bumpy(12, 0), cx.Masks(12)).explain(queries=400)
     assert more.n_queries == whole.n_queries
@@ -442,6 +445,7 @@ def test_interrupting_the_very_first_call():
     assert partial.n_queries == 0
     assert str(partial)
     assert len(partial.to_frame()) == 12
+    model.mended = True
     assert explainer.refine(partial, queries=400).n_queries >= 399
 
 

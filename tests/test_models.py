@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import credex as cx
+from tests.games import shapley
 from tests.strategies import Counting, mixed, numbers
 
 
@@ -57,7 +58,7 @@ def test_exhaustive_equals_shaps_exact_explainer(cancer, forest):
 
     peer = shap.ExactExplainer(positive, shap.maskers.Independent(background.to_numpy(), 100))
     explainer = cx.BayesSHAP(forest, cx.Tabular(background, background="all"), target=1)
-    e = explainer.explain(X.iloc[7])
+    e = explainer.explain(X.iloc[7], posterior="exact")
     assert e.exact
     np.testing.assert_allclose(e.mean, peer(X.iloc[[7]].to_numpy()).values[0], atol=1e-9)
 
@@ -71,17 +72,15 @@ def test_exhaustive_log_odds_equal_shaps(cancer):
         p = np.clip(rows, 1e-6, 1 - 1e-6)
         return np.log(p) - np.log1p(-p)
 
-    e = cx.BayesSHAP(model, cx.Tabular(background, background="all"), target=1, link="logit").explain(
-        X.iloc[70, :6]
-    )
+    domain = cx.Tabular(background, background="all")
+    e = cx.BayesSHAP(model, domain, target=1, link="logit").explain(X.iloc[70, :6])
     d = 6
     table = []
     for code in range(2**d):
         mask = (code >> np.arange(d)) & 1
         rows = np.where(mask, X.iloc[70, :6].to_numpy(), background.to_numpy())
-        table.append(model.predict_proba(pd.DataFrame(rows, columns=background.columns))[:, 1].mean())
-    from tests.games import shapley
-
+        rows = pd.DataFrame(rows, columns=background.columns)
+        table.append(model.predict_proba(rows)[:, 1].mean())
     np.testing.assert_allclose(e.mean, shapley(odds(np.array(table))), atol=1e-6)
     assert e.prediction == pytest.approx(odds(np.array(table[-1])), abs=1e-6)
     assert "log-odds" in str(e)
@@ -91,7 +90,7 @@ def test_budgeted_forest_adds_up_and_covers(cancer, forest):
     X, _ = cancer
     background = X.iloc[:30]
     explainer = cx.BayesSHAP(forest, cx.Tabular(background, background="all"), target=1)
-    truth = explainer.explain(X.iloc[100])
+    truth = explainer.explain(X.iloc[100], sampler="exhaustive")
     assert truth.exact
     e = explainer.explain(X.iloc[100], queries=150)
     assert not e.exact
@@ -345,7 +344,11 @@ def test_lightgbm_unwrapped_on_a_frame_with_categories():
 
 
 def test_polars():
-    table = pl.from_pandas(mixed().drop(columns=["children"]).reset_index(drop=True))
+    source = mixed().drop(columns=["town", "children"])
+    table = pl.DataFrame({name: source[name].tolist() for name in source})
+    table = table.with_columns(
+        town=pl.Series(mixed()["town"].astype(str).tolist(), dtype=pl.Categorical)
+    )
 
     def model(rows):
         assert isinstance(rows, pl.DataFrame)

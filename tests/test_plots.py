@@ -67,7 +67,8 @@ def test_rows_are_the_largest_importances_in_order():
     ax = E.plot.intervals(most=5)
     assert labels(ax) == [*E.top(5), "… and 11 more"]
     top, bottom = ax.get_ylim()[1], ax.get_ylim()[0]
-    assert top < 0 and bottom > 5  # the first row is on top, the last is inside
+    assert top < 0  # the first row is on top
+    assert bottom > 5  # the last is inside
 
 
 def test_unsorted_keeps_the_order_of_the_columns():
@@ -189,6 +190,8 @@ def test_text_follows_the_style():
         ax = E.plot.intervals()
         assert same_color(ax.get_yticklabels()[0].get_color(), "white")
         assert all(same_color(t.get_color(), "white") for t in ax.texts)
+        zero = next(ln for ln in ax.lines if list(ln.get_xdata()) == [0.0, 0.0])
+        assert same_color(zero.get_color(), "white")
 
 
 def test_dollar_signs_are_not_formulas():
@@ -271,11 +274,12 @@ def test_ranks_need_importances():
 
 
 def test_settings_and_backend_are_left_alone():
-    before, backend = dict(mpl.rcParams), mpl.get_backend()
-    render(E.plot.intervals())
-    render(E.plot.ranks())
-    assert dict(mpl.rcParams) == before
-    assert mpl.get_backend() == backend
+    with plt.style.context("default"):  # whatever other tests did
+        before, backend = dict(mpl.rcParams), mpl.get_backend()
+        render(E.plot.intervals())
+        render(E.plot.ranks())
+        assert dict(mpl.rcParams) == before
+        assert mpl.get_backend() == backend
 
 
 def test_matplotlib_is_imported_late():

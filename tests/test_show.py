@@ -13,10 +13,10 @@ from credex.posteriors import Belief
 def game(d=4, k=1, names=None, *, scale=1.0, method=cx.BayesSHAP, **options):
     """An explanation of a small game with interactions, from few enough masks to be uncertain."""
     rng = np.random.default_rng(5)
-    w, pairs = rng.normal(size=(d, k)), rng.normal(size=(d, d, k)) / 3
+    w, bend = rng.normal(size=(d, k)), rng.normal(size=(d, k)) / 4
 
     def v(masks):
-        y = masks @ w + np.einsum("ni,nj,ijk->nk", masks * 1.0, masks * 1.0, pairs)
+        y = masks @ w + np.sin(3 * masks @ bend)
         return scale * (y[:, 0] if k == 1 else y)
 
     return method(v, cx.Masks(d, names=names)).explain(**options)
@@ -115,6 +115,13 @@ def test_columns_stay_aligned_whatever_the_names(names):
     assert show.columns(lines[rule]) <= 100
 
 
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("温度", 4), ("e\u0301te\u0301", 3), ("🙂", 2), ("−…≤×", 4)]
+)
+def test_columns_are_those_of_a_terminal(text, width):
+    assert show.columns(text) == width
+
+
 def test_decimal_points_stand_below_each_other():
     e = with_belief(EXACT, [30.0, -2.0, 1.0, 0.5], [1.0, 0.22, 0.3, 0.004])
     at = {line.index(".") for line in body(str(e))}
@@ -126,6 +133,11 @@ def test_exact_is_said_and_has_no_probability():
     assert "exact: every coalition was asked" in text
     assert all(re.search(r"exact\s+–$", line) for line in body(text))
     assert "0.50" not in " ".join(line.split()[-1] for line in body(text))
+
+
+def test_intervals_of_rounding_noise_do_not_ask_for_endless_digits():
+    e = with_belief(EXACT, [26123.456789, -2000.0, 1.0, 0.5], 1e-10)
+    assert [line.split()[2] for line in body(str(e))] == ["26,123.5", "−2,000.0", "1.0", "0.5"]
 
 
 def test_rounding_noise_is_zero():

@@ -57,19 +57,18 @@ def shorten(text: str, most: int) -> str:
 
 
 def decimals(half_width: float, peak: float) -> int:
-    """Decimals for two digits of the half-width (−1: tens); without one, for four of ``peak``."""
-    if math.isfinite(half_width) and half_width > 0:
-        return 1 - math.floor(math.log10(half_width))
-    return 3 - math.floor(math.log10(peak)) if math.isfinite(peak) and peak > 0 else 0
+    """Decimals for two digits of the half-width (−1: tens), at most 6 of ``peak``; exact: 4."""
+    size = math.floor(math.log10(peak)) if math.isfinite(peak) and peak > 0 else 0
+    if not math.isfinite(half_width) or half_width <= 0:
+        return 3 - size if peak > 0 else 0
+    return min(1 - math.floor(math.log10(half_width)), 5 - size)
 
 
 def number(x: float, places: int) -> str:
     """Format ``x`` with ``places`` decimals, a real minus sign, and no negative zero."""
     if not math.isfinite(x):
         return "∞" if x > 0 else "−∞" if x < 0 else "?"
-    if places > 9 and x != 0:
-        return f"{x:.2g}".replace("-", "−")
-    return f"{round(x, places) + 0.0:,.{min(max(places, 0), 9)}f}".replace("-", "−")
+    return f"{round(x, places) + 0.0:,.{max(places, 0)}f}".replace("-", "−")
 
 
 def power_of(peak: float) -> int:

@@ -49,7 +49,7 @@ def label(e: Explanation, i: int, most: int) -> str:
     name, value = show.feature(e, i)
     if e.method == "BayesLIME" or not value:
         return show.shorten(name, most)
-    value = show.shorten(value, max(most * 2 // 5, 8))
+    value = show.shorten(value, max(most * 2 // 5, most - 3 - show.columns(name)))
     return f"{show.shorten(name, most - 3 - show.columns(value))} = {value}"
 
 
