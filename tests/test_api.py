@@ -58,7 +58,9 @@ def test_public_names_are_pinned():
 def test_options_are_keyword_only(cls, method):
     signature = inspect.signature(getattr(cls, method))
     positional = [
-        p for p in signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        p
+        for p in signature.parameters.values()
+        if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
     assert len(positional) == 2  # self and the instance
     assert not any(
@@ -121,7 +123,7 @@ def test_an_unknown_keyword_is_a_clear_error(method):
     explainer = cx.BayesSHAP(model, X)
     keywords = {"width": 0.1} if method == "forecast" else {}
     x = X[:2] if method == "explain_many" else X[0]
-    with pytest.raises(cx.InputError, match="num_samples.*there are.*seed"):
+    with pytest.raises(cx.InputError, match=r"num_samples.*there are.*seed"):
         getattr(explainer, method)(x, num_samples=100, **keywords)
     assert model.calls == 0
 

@@ -21,7 +21,7 @@ race = pytest.mark.filterwarnings("ignore:.sklearn.utils.parallel.delayed")
 
 
 @pytest.fixture(scope="module")
-def X():
+def X():  # noqa: N802 - a matrix
     return numbers(200, 9)
 
 
@@ -76,14 +76,21 @@ def test_a_batch_equals_its_rows_however_it_is_split(cls, goal, X, forest):
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize(
     "domain",
-    [{"around": "instance"}, {"bins": None}, {"bins": None, "around": "instance"}, {"bins": "decile"}],
+    [
+        {"around": "instance"},
+        {"bins": None},
+        {"bins": None, "around": "instance"},
+        {"bins": "decile"},
+    ],
     ids=str,
 )
 def test_every_neighbourhood_batches(cls, domain, X, forest):
     explainer = cls(forest, cx.Tabular(X, background=5, **domain), target=1)
     alone = [explainer.explain(x, queries=50) for x in X[:3]]
     for split in ({}, {"batch_rows": 40}, {"n_jobs": 2, "workers": "threads"}):
-        for one, other in zip(alone, explainer.explain_many(X[:3], queries=50, **split), strict=True):
+        for one, other in zip(
+            alone, explainer.explain_many(X[:3], queries=50, **split), strict=True
+        ):
             identical(one, other)
 
 
@@ -414,7 +421,7 @@ def test_an_interrupted_batch_keeps_what_was_asked(cls, X):
 
 def test_a_batch_goes_on_only_with_as_many_rows(X):
     explainer, partial, _, _ = interrupted(cx.BayesSHAP, X, 0.5, queries=30, batch_rows=12)
-    with pytest.raises(cx.InputError, match="20 rows.*3"):
+    with pytest.raises(cx.InputError, match=r"20 rows.*3"):
         explainer.explain_many(X[:3], start=partial, queries=30)
 
 
@@ -457,7 +464,7 @@ def test_forms_of_a_batch(X, forest):
     expected = explainer.explain_many(X[:3], queries=50).mean
     forms = [
         pd.DataFrame(X[:3]),
-        [x for x in X[:3]],
+        list(X[:3]),
         tuple(X[:3]),
         X[:3].tolist(),
         X[:3].astype(object),

@@ -92,7 +92,9 @@ def test_intervals_shrink_and_hold_the_answer():
         widths.append(e.interval().width.mean())
         inside.append(e.interval(0.999).covers(truth).mean())
     assert widths[0] > 1.5 * widths[1] > 2.25 * widths[2]
-    assert min(inside) == 1  # at 99.9 %, 36 intervals: a false alarm in 4 % of seeds, this one fixed
+    assert (
+        min(inside) == 1
+    )  # at 99.9 %, 36 intervals: a false alarm in 4 % of seeds, this one fixed
 
 
 def test_lime_is_limes_ridge_on_the_same_perturbations():
@@ -421,7 +423,7 @@ def test_going_on_from_another_instance_is_an_error():
     for cls in (cx.BayesSHAP, cx.BayesLIME):
         explainer = cls(Bumpy(9, 0), X)
         e = explainer.explain(X[0], queries=60)
-        with pytest.raises(cx.InputError, match="instance|x "):
+        with pytest.raises(cx.InputError, match=r"instance|x "):
             explainer.explain(X[1], queries=100, start=e)
 
 
@@ -508,9 +510,7 @@ def test_breaking_out_of_a_run():
 
 def test_refining_with_background_uncertainty_survives_json():
     X = numbers(60, 9)
-    explainer = cx.BayesSHAP(
-        Bumpy(9, 0), cx.Tabular(X, background=8), background_uncertainty=True
-    )
+    explainer = cx.BayesSHAP(Bumpy(9, 0), cx.Tabular(X, background=8), background_uncertainty=True)
     e = explainer.explain(X[0], queries=60)
     plain = cx.BayesSHAP(Bumpy(9, 0), cx.Tabular(X, background=8)).explain(X[0], queries=60)
     assert np.all(e.interval().width > plain.interval().width)

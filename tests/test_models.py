@@ -60,7 +60,8 @@ def test_exhaustive_equals_shaps_exact_explainer(cancer, forest):
     explainer = cx.BayesSHAP(forest, cx.Tabular(background, background="all"), target=1)
     e = explainer.explain(X.iloc[7], posterior="exact")
     assert e.exact
-    np.testing.assert_allclose(e.mean, peer(X.iloc[[7]].to_numpy()).values[0], atol=1e-9)
+    truth = peer(X.iloc[[7]].to_numpy()).values[0]  # noqa: PD011 - shap's, not pandas'
+    np.testing.assert_allclose(e.mean, truth, atol=1e-9)
 
 
 def test_exhaustive_log_odds_equal_shaps(cancer):
@@ -144,9 +145,9 @@ def test_a_bound_method_knows_its_classes(named):
 @pytest.mark.parametrize("target", ["maybe", 2, -1, 0.5, True, "0"])
 def test_an_unknown_target(named, target):
     X, model = named
-    with pytest.raises(cx.InputError, match="target.*'no', 'yes'"):
+    with pytest.raises(cx.InputError, match=r"target.*'no', 'yes'"):
         cx.BayesSHAP(model, X, target=target)
-    with pytest.raises(cx.InputError, match="target.*'no', 'yes'"):
+    with pytest.raises(cx.InputError, match=r"target.*'no', 'yes'"):
         cx.BayesSHAP(model, X).explain(X[0], target=target)
 
 
@@ -213,10 +214,10 @@ def test_a_linear_model_is_known_in_closed_form():
         lambda y: np.round(100 * y).astype(int),
         lambda y: y > 0,
         list,
-        lambda y: tuple(y),
+        tuple,
         lambda y: pd.Series(y, index=np.arange(len(y))[::-1]),
         lambda y: pd.DataFrame({"score": y}),
-        lambda y: pl.Series(y),
+        pl.Series,
         lambda y: pl.DataFrame({"score": y}),
         lambda y: y[:, None],
         lambda y: y.astype(object),
@@ -267,7 +268,9 @@ def pipeline(table):
     model = Pipeline(
         [("encode", encode), ("forest", RandomForestClassifier(10, random_state=0, n_jobs=1))]
     )
-    return model.fit(table, np.where((table["income"] > 30) | (table["job"] == "pilot"), "yes", "no"))
+    return model.fit(
+        table, np.where((table["income"] > 30) | (table["job"] == "pilot"), "yes", "no")
+    )
 
 
 def days(frame):
@@ -398,7 +401,7 @@ def test_cohorts():
         np.testing.assert_allclose(e.mean, X[0] - mean, atol=1e-8)
         read = cx.Explanation.from_json(e.to_json())
         np.testing.assert_allclose(explainer.refine(read, queries=50).mean, e.mean, atol=1e-9)
-    with pytest.raises(cx.InputError, match="medium.*'high'|medium.*'low'"):
+    with pytest.raises(cx.InputError, match=r"medium.*'high'|medium.*'low'"):
         explainer.explain(X[0], cohort="medium")
     with pytest.raises(cx.InputError, match="cohort"):
         cx.BayesSHAP(model, X).explain(X[0], cohort="high")
@@ -409,7 +412,7 @@ def test_missing_values_where_the_model_takes_them():
     X[::5, 1] = np.nan
     model = lgb.LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1).fit(X, np.nan_to_num(X[:, 1]))
     for cls in (cx.BayesSHAP, cx.BayesLIME):
-        e = cls(lambda r: model.predict(r), X).explain(X[0], queries=100)
+        e = cls(model.predict, X).explain(X[0], queries=100)
         assert np.all(np.isfinite(e.mean))
         assert "missing" in str(e)
 

@@ -24,9 +24,7 @@ CLASSES = [cx.BayesSHAP, cx.BayesLIME]
 )
 def test_a_width_is_honoured_or_not_claimed(width, level, ceiling, seed, cls):
     model = Counting(Bumpy(12, seed))
-    e = cls(model, cx.Masks(12)).explain(
-        width=width, level=level, max_queries=ceiling, seed=seed
-    )
+    e = cls(model, cx.Masks(12)).explain(width=width, level=level, max_queries=ceiling, seed=seed)
     assert model.rows == e.n_queries <= ceiling
     widest = e.interval().width.max()
     assert e.converged == (widest <= width)
@@ -59,7 +57,7 @@ def test_one_width_for_each_output():
     assert np.all(one.interval().width <= 0.2)
     other = explainer.explain(width=(2.0, 0.2))
     assert np.all(other.interval().width <= [2.0, 0.2])
-    with pytest.raises(cx.InputError, match="3 numbers.*2 outputs"):
+    with pytest.raises(cx.InputError, match=r"3 numbers.*2 outputs"):
         explainer.explain(width=[0.1, 0.1, 0.1])
 
 
@@ -229,7 +227,7 @@ def test_a_precise_rule_of_ones_own_has_converged():
 )
 def test_what_is_no_rule(stop):
     model = Counting(Bumpy(9, 0))
-    with pytest.raises(cx.InputError, match="stop.*RankingSettled"):
+    with pytest.raises(cx.InputError, match=r"stop.*RankingSettled"):
         cx.BayesSHAP(model, cx.Masks(9)).explain(stop=stop)
     assert model.calls == 0
 

@@ -40,7 +40,7 @@ class Assembly:
 
     def __call__(self, state: State) -> Explanation:
         """Make the explanation."""
-        nb, a, s = self.recipe.neighbourhood, self.recipe.asked, self.recipe.settings
+        nb, a, s = self.recipe.neighbourhood, state.asked, self.recipe.settings
         d = len(nb.names)
         k = 1 if a.full is None else len(a.full)
         f = state.fitted or nothing_known(d, k)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from credex.errors import CredexError, InputError, InterruptedRun
 from credex.explanation import Explanation, Explanations, Failure
 from credex.loop import Run, State
 from credex.options import Options
-from credex.recipes.base import Asked, Context
+from credex.recipes.base import Context
 from credex.value import Answer, Ask, Desk
 
 if TYPE_CHECKING:
@@ -47,11 +49,11 @@ def drive(running: Run, desk: Desk) -> Iterator[State]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """One instance to explain: what it is, its cohort, and what was asked about it before."""
+    """One instance to explain: what it is, its cohort, and what is known about it already."""
 
     x: Any
     cohort: Any = None
-    asked: Asked | None = None
+    start: Explanation | None = None
 
 
 @dataclass
@@ -87,7 +89,7 @@ def explain_batch(
     if not _whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
         msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
         raise InputError(msg)
-    begun = time.perf_counter()
+    clock = time.perf_counter()
     rows = explainer.domain.split(X)
     cohorts = _cohorts(cohort, len(rows))
     done = _done(start, len(rows))
@@ -95,22 +97,26 @@ def explain_batch(
     jobs = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
     how = _how(explainer, jobs, workers)
     bar = _bar(len(rows), len(rows) - len(todo), progress=progress)
-    share = _Share(explainer, rows, cohorts, goals, options, on_error)
+    begun = {} if start is None else dict(start.begun)
+    share = _Share(explainer, rows, cohorts, goals, options, on_error, begun)
+    desk = explainer.desk(options, sharing=True)
+    if start is not None and start.shared is not None:
+        desk.shared = start.shared
+    work = _Work(share, desk, Context(), done, bar)
     counts = [0, 0]
     complete = True
     try:
         if jobs == 1:
-            desk = explainer.desk(options, sharing=True)
-            _together(_Work(share, desk, Context(), done, bar), todo)
-            counts = [desk.rows_sent, desk.calls]
+            _together(work, todo)
         elif how.startswith("threads"):
-            counts = _threads(share, todo, jobs, done, bar)
+            _threads(work, todo, jobs)
         else:
-            how, counts = _processes(share, todo, jobs, done, bar)
+            how, counts = _processes(work, todo, jobs)
     except KeyboardInterrupt:
         complete = False
     finally:
         bar.close()
+    counts = [counts[0] + desk.rows_sent, counts[1] + desk.calls]
     before = (
         (start.n_model_rows, start.n_calls, start.seconds) if start is not None else (0, 0, 0.0)
     )
@@ -118,9 +124,11 @@ def explain_batch(
         tuple(done),
         before[0] + counts[0],
         before[1] + counts[1],
-        before[2] + time.perf_counter() - begun,
+        before[2] + time.perf_counter() - clock,
         how,
         complete,
+        {} if complete else work.unfinished,
+        None if complete else desk.shared,
     )
     if not complete:
         left = sum(item is None for item in done)
@@ -142,10 +150,12 @@ class _Share:
     goals: Goals
     options: Options
     on_error: str
+    begun: dict[int, Explanation]
+    """Rows that an interruption left unfinished."""
 
     def begin(self, i: int, desk: Desk, context: Context) -> Run:
         """Start row ``i``."""
-        case = Case(self.rows[i], self.cohorts[i])
+        case = Case(self.rows[i], self.cohorts[i], self.begun.get(i))
         recipe, plan = self.explainer.prepare(case, self.goals, self.options, context)
         return self.explainer.begin(
             recipe, plan, desk, self.options, pace=False, cohort=case.cohort
@@ -161,6 +171,8 @@ class _Work:
     context: Context
     done: list[Item]
     bar: Any
+    unfinished: dict[int, Explanation] = field(default_factory=dict)
+    """Where rows were when the run was interrupted."""
 
 
 def _together(work: _Work, todo: Sequence[int]) -> None:
@@ -180,7 +192,12 @@ def _together(work: _Work, todo: Sequence[int]) -> None:
             if _advance(work, row, None):
                 active.append(row)
                 load += sum(a.rows for a in row.asks)
-        answers = desk.answer([a for row in active for a in row.asks])
+        try:
+            answers = desk.answer([a for row in active for a in row.asks])
+        except KeyboardInterrupt:
+            for row in active:
+                _give_up(work, row)
+            raise
         at, still = 0, []
         for row in active:
             own = answers[at : at + len(row.asks)]
@@ -214,6 +231,16 @@ def _advance(work: _Work, row: _Row, own: list[Answer | CredexError] | None) -> 
     return True
 
 
+def _give_up(work: _Work, row: _Row) -> None:
+    """Keep what a row has asked when the run is interrupted."""
+    try:
+        row.run.throw(KeyboardInterrupt())
+    except InterruptedRun as stop:
+        work.unfinished[row.at] = stop.partial
+    except StopIteration:  # pragma: no cover - a run does not end by being interrupted
+        pass
+
+
 def _fail(work: _Work, i: int, error: CredexError) -> None:
     label = getattr(work.share.rows[i], "label", None)
     label = i if label is None else label
@@ -224,21 +251,17 @@ def _fail(work: _Work, i: int, error: CredexError) -> None:
     work.bar.update(1)
 
 
-def _threads(share: _Share, todo: list[int], jobs: int, done: list[Item], bar: Any) -> list[int]:
+def _threads(work: _Work, todo: list[int], jobs: int) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    desk = share.explainer.desk(share.options, sharing=True)
-    work = _Work(share, desk, Context(), done, bar)
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(_together, work, block) for block in _blocks(todo, jobs)]
-        for f in futures:
-            f.result()
-    return [desk.rows_sent, desk.calls]
+        errors = [e for e in (f.exception() for f in futures) if e is not None]
+    for error in sorted(errors, key=lambda e: isinstance(e, KeyboardInterrupt)):
+        raise error
 
 
-def _processes(
-    share: _Share, todo: list[int], jobs: int, done: list[Item], bar: Any
-) -> tuple[str, list[int]]:
+def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]:
     import pickle
 
     from joblib import Parallel, delayed
@@ -248,18 +271,17 @@ def _processes(
     try:
         pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator")
         for block, (items, rows, calls) in zip(
-            blocks, pool(delayed(_in_worker)(share, block) for block in blocks), strict=True
+            blocks, pool(delayed(_in_worker)(work.share, block) for block in blocks), strict=True
         ):
             for i, item in zip(block, items, strict=True):
-                done[i] = item
+                work.done[i] = item
             counts[0], counts[1] = counts[0] + rows, counts[1] + calls
-            bar.update(len(block))
+            work.bar.update(len(block))
     except (pickle.PicklingError, TypeError, AttributeError) as cause:
         if isinstance(cause, TypeError | AttributeError) and "pickle" not in str(cause):
             raise
-        how = f"threads ({jobs}): the model cannot be pickled"
-        left = [i for i in todo if done[i] is None]
-        return how, _threads(share, left, jobs, done, bar)
+        _threads(work, [i for i in todo if work.done[i] is None], jobs)
+        return f"threads ({jobs}): the model cannot be pickled", counts
     return f"processes ({jobs})", counts
 
 
@@ -312,7 +334,7 @@ def _done(start: Explanations | None, n: int) -> list[Item]:
 
 
 def _whole(n: object) -> bool:
-    return isinstance(n, int) and not isinstance(n, bool)
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)
 
 
 class _NoBar:

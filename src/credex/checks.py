@@ -42,3 +42,12 @@ def check_count(name: str, value: Any) -> int:
         msg = f"{name} must be a whole number ≥ 1; got {value!r}"
         raise InputError(msg)
     return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a finite number above zero."""
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not good or not np.isfinite(value) or value <= 0:
+        msg = f"{name} must be a positive number; got {value!r}"
+        raise InputError(msg)
+    return float(value)

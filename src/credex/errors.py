@@ -59,6 +59,17 @@ class ModelError(CredexError, RuntimeError):
 
     partial: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_model_error, (type(self), str(self), self.partial, self.__cause__))
+
+
+def _model_error(
+    kind: type[ModelError], message: str, partial: Any, cause: BaseException | None
+) -> ModelError:
+    error = kind(message)
+    error.partial, error.__cause__ = partial, cause
+    return error
+
 
 class ModelRaisedError(ModelError):
     """The model raised an exception, which is kept as ``__cause__``."""

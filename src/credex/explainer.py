@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -95,9 +96,10 @@ class Explainer(ABC):
         most 20 % of the largest importance, or at 2,000 queries (BayesLIME: 5,000).
         """
         goals = Goals(width, queries, max_queries, stop)
-        case = Case(x, cohort, self._started(start))
+        opts = self.options.override(options)
+        case = Case(x, cohort, self._started(start, opts))
         last: State | None = None
-        for state in self._states(case, goals, self.options.override(options)):
+        for state in self._states(case, goals, opts):
             last = state
         if last is None:  # pragma: no cover - a run ends with a state
             msg = "the run ended without a state"
@@ -121,8 +123,8 @@ class Explainer(ABC):
         Break whenever you like: ``state.explanation`` is complete at each step.
         """
         goals = Goals(width, queries, max_queries, stop)
-        case = Case(x, cohort, self._started(start))
-        return self._states(case, goals, self.options.override(options), looks=True)
+        opts = self.options.override(options)
+        return self._states(Case(x, cohort, self._started(start, opts)), goals, opts, looks=True)
 
     def forecast(
         self,
@@ -164,8 +166,13 @@ class Explainer(ABC):
 
         ``queries`` and ``max_queries`` count what was already spent.
         """
-        self._check_same(explanation, self.options.override(options))
+        if not isinstance(explanation, Explanation):
+            msg = f"refine takes an Explanation; got {type(explanation).__name__}"
+            raise InputError(msg)
         kept: OptionsDict = {"seed": explanation.settings["seed"], "level": explanation.level}
+        kept.update(explanation.settings["options"])
+        if "prior" in kept:
+            kept["prior"] = Prior(*explanation.settings["options"]["prior"])
         kept.update(options)
         return self.explain(
             self.domain.restore(explanation.payload),
@@ -239,7 +246,14 @@ class Explainer(ABC):
     ) -> tuple[Recipe, Plan]:
         """Look at one instance and plan its run; every check that needs no model happens here."""
         nb = self._neighbourhood(case)
-        recipe = self._recipe(nb, self._settings(options), context, case.asked)
+        asked = None
+        if case.start is not None:
+            own, given = nb.payload(), case.start.payload
+            if json.dumps(own, default=str) != json.dumps(given, default=str):
+                msg = "start= is an explanation of another instance; leave it out"
+                raise InputError(msg)
+            asked = case.start.asked
+        recipe = self._recipe(nb, self._settings(options), context, asked)
         return recipe, goals.plan(recipe, self.default_ceiling)
 
     def begin(
@@ -254,7 +268,12 @@ class Explainer(ABC):
             self._notes(nb, options),
             recipe,
             desk.box,
-            {**self._fingerprint(options), "seed": recipe.settings.seed, "cohort": cohort},
+            {
+                **self._fingerprint(options),
+                "seed": recipe.settings.seed,
+                "cohort": cohort,
+                "options": options.kept(),
+            },
         )
         return run(recipe, plan, make, batch_rows=desk.batch_rows, pace=pace)
 
@@ -312,7 +331,7 @@ class Explainer(ABC):
             raise InputError(msg)
         return self.domain.at(case.x, cohort=case.cohort)
 
-    def _started(self, start: Start) -> Asked | None:
+    def _started(self, start: Start, options: Options) -> Explanation | None:
         if isinstance(start, Forecast):
             start = start.asked
         if start is None:
@@ -320,8 +339,8 @@ class Explainer(ABC):
         if not isinstance(start, Explanation):
             msg = f"start must be a Forecast or an Explanation; got {type(start).__name__}"
             raise InputError(msg)
-        self._check_same(start, self.options)
-        return start.asked
+        self._check_same(start, options)
+        return start
 
     def _check_same(self, e: Explanation, options: Options) -> None:
         if e.method != self.method or e.names != tuple(self.domain.names):

@@ -201,6 +201,8 @@ class Explanation:
         """Lowest and highest rank (1 is the largest |φ|) of each feature at ``level``."""
         p = np.cumsum(self.rank_probabilities(output=output), axis=1)
         tail = (1 - (self.level if level is None else level)) / 2
+        if np.isnan(p).any():  # nothing is known: any rank
+            return np.ones(len(p), dtype=np.int64), np.full(len(p), len(p))
         low = np.argmax(p > tail, axis=1) + 1
         high = np.argmax(p >= 1 - tail - 1e-12, axis=1) + 1
         return low, high
@@ -305,6 +307,8 @@ class Explanations(Sequence[Explanation]):
         How the work was divided, in words.
     complete
         False if the run was interrupted: ``explain_many(X, start=batch)`` goes on.
+    begun, shared
+        What an interrupted run had asked: rows it was in the middle of, and shared answers.
     """
 
     items: tuple[Explanation | Failure | None, ...]
@@ -313,6 +317,8 @@ class Explanations(Sequence[Explanation]):
     seconds: float
     workers: str
     complete: bool = True
+    begun: dict[int, Explanation] = field(default_factory=dict, repr=False)
+    shared: Any = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -328,8 +334,14 @@ class Explanations(Sequence[Explanation]):
             raise InputError(msg)
         return item
 
-    def __iter__(self) -> Iterator[Explanation]:
-        return (e for e in self.items if isinstance(e, Explanation))
+    def __iter__(self) -> Iterator[Any]:
+        """Every row in order: an `Explanation`, or a `Failure` (``None`` if never reached)."""
+        return iter(self.items)
+
+    @property
+    def explained(self) -> list[Explanation]:
+        """Only the rows that went well."""
+        return [e for e in self.items if isinstance(e, Explanation)]
 
     @property
     def errors(self) -> dict[int, Failure]:
@@ -345,8 +357,8 @@ class Explanations(Sequence[Explanation]):
         """Intervals of all rows, arrays like ``mean``."""
         lower = self._stack(lambda e: e.interval(level).lower)
         upper = self._stack(lambda e: e.interval(level).upper)
-        first = next(iter(self))
-        return Interval(lower, upper, first.level if level is None else level)
+        default = self.explained[0].level if self.explained else 0.95
+        return Interval(lower, upper, default if level is None else level)
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
         """All rows' frames below each other, with the row's label in column ``row``."""
@@ -361,9 +373,9 @@ class Explanations(Sequence[Explanation]):
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     def _stack(self, read: Any) -> Floats:
-        some = next(iter(self), None)
-        if some is None:
+        if not self.explained:
             return np.empty((len(self), 0))
+        some = self.explained[0]
         blank = np.full(np.shape(read(some)), np.nan)
         return np.stack([read(e) if isinstance(e, Explanation) else blank for e in self.items])
 

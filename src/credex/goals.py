@@ -41,7 +41,7 @@ class Goals:
             out.append(Width(check_width(self.width)))
         if self.stop is not None:
             given: Any = self.stop
-            if not isinstance(given, Rule):
+            if not isinstance(given, Rule) or isinstance(given, type):
                 msg = f"stop must be a rule such as RankingSettled(3, 0.95); got {given!r}"
                 raise InputError(msg)
             out += list(given.rules) if isinstance(given, AnyOf) else [given]

@@ -12,7 +12,7 @@ import numpy as np
 
 from credex.errors import InterruptedRun, ModelError
 from credex.posteriors import Belief
-from credex.recipes.base import Fitted, Recipe
+from credex.recipes.base import Asked, Fitted, Recipe
 from credex.stopping import RelativeWidth, Rule, Width
 from credex.typing import Floats
 from credex.value import Answer, Ask
@@ -63,6 +63,8 @@ class State:
     ----------
     fitted
         The fit; ``None`` if too little was asked.
+    asked
+        Everything asked so far.
     level
         Level of the intervals.
     n_queries, n_model_rows, seconds
@@ -74,6 +76,7 @@ class State:
     """
 
     fitted: Fitted | None
+    asked: Asked
     level: float
     n_queries: int
     n_model_rows: int
@@ -221,6 +224,7 @@ class _Clock:
         a = self.recipe.asked
         return State(
             fitted,
+            a,
             self.recipe.settings.level,
             a.n_queries,
             a.n_model_rows,

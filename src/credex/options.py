@@ -127,6 +127,25 @@ class Options:
         check_names(given)
         return replace(self, **given) if given else self
 
+    def kept(self) -> dict[str, Any]:
+        """Options as plain values, for an explanation to carry: `refine` takes them up again.
+
+        A sampler or kernel object is left out; the explainer that refines must have it too.
+        """
+        out = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("kernel", "prior", "batch_rows", "sampler", "seed", "level")
+        }
+        if isinstance(self.sampler, str):
+            out["sampler"] = self.sampler
+        if self.prior is not None:
+            p = self.prior
+            out["prior"] = [p.n0, p.sigma0_sq, p.mean, p.precision]
+        if isinstance(self.target, np.generic):
+            out["target"] = self.target.item()
+        return out
+
     def sampler_object(self, default: str) -> tuple[Sampler, str]:
         """The sampler and its name."""
         s = self.sampler

@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from credex.checks import check_count
+from credex.checks import check_count, check_positive
 from credex.errors import InputError
 from credex.typing import Design, Floats, Ints
 
@@ -80,6 +80,20 @@ class Sampler(Protocol):
     ) -> Candidates:
         """Choose at most ``n`` candidates."""
         ...
+
+
+def checked(chosen: Candidates, n: int, *, paired: bool) -> Candidates:
+    """Return at most ``n`` of what a sampler chose; complain if it is no choice at all."""
+    if not isinstance(chosen, Candidates):
+        msg = f"the sampler's select() must return candidates (pool.pick(…)), not {type(chosen)}"
+        raise InputError(msg)
+    if paired:
+        z = chosen.design
+        if len(z) % 2 or not np.array_equal(z[0::2], ~z[1::2]):
+            msg = "the sampler says that it is paired, but select() did not return pairs z, 1−z"
+            raise InputError(msg)
+        n -= n % 2
+    return chosen if len(chosen) <= n else chosen.pick(np.arange(n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +158,8 @@ class PaperFocused:
         if self.pool < self.batch:
             msg = f"PaperFocused: pool={self.pool} is smaller than batch={self.batch}"
             raise InputError(msg)
-        if self.temperature is not None and not self.temperature > 0:
-            msg = f"PaperFocused(temperature=) must be positive; got {self.temperature!r}"
-            raise InputError(msg)
+        if self.temperature is not None:
+            check_positive("PaperFocused(temperature=)", self.temperature)
 
     def select(
         self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator

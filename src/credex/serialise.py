@@ -44,6 +44,7 @@ PLAIN = (
     "settings",
 )
 ARRAYS = ("base", "full", "intercepts", "local", "r2s", "selected")
+ASKED_ARRAYS = ("full", "base", "anchors", "by_row", "base_by_row")
 SCALARS = ("cursor", "n_queries", "n_model_rows", "model_seconds", "checked")
 
 
@@ -61,7 +62,7 @@ def dumps(e: Explanation) -> str:
     out["error"] = {"dof": error.dof, "scale": _array(np.atleast_1d(np.asarray(error.scale)))}
     a = e.asked
     asked: dict[str, Any] = {name: getattr(a, name) for name in SCALARS}
-    asked.update({name: _array(getattr(a, name)) for name in ("full", "base", "anchor_variance")})
+    asked.update({name: _array(getattr(a, name)) for name in ASKED_ARRAYS})
     asked["blocks"] = [
         {
             "n": b.n,
@@ -74,7 +75,7 @@ def dumps(e: Explanation) -> str:
         for b in a.rows.blocks
     ]
     out["asked"] = asked
-    return json.dumps(out, allow_nan=True, ensure_ascii=False)
+    return json.dumps(out, allow_nan=True, ensure_ascii=False, default=_plain)
 
 
 def loads(text: str) -> Explanation:
@@ -97,7 +98,7 @@ def loads(text: str) -> Explanation:
     asked = Asked(
         rows=Rows(blocks),
         **{name: a[name] for name in SCALARS},
-        **{name: _read(a[name]) for name in ("full", "base", "anchor_variance")},
+        **{name: _read(a[name]) for name in ASKED_ARRAYS},
     )
     parts: dict[str, Any] = {name: _tuples(raw[name]) for name in PLAIN}
     parts["payload"], parts["settings"] = raw["payload"], raw["settings"]
@@ -178,6 +179,13 @@ def _unvalue(raw: Any) -> Any:
 
         return getattr(dt, kind).fromisoformat(v)
     return v
+
+
+def _plain(v: Any) -> Any:
+    """NumPy scalars among the settings."""
+    if isinstance(v, np.generic):
+        return v.item()
+    return str(v)
 
 
 def _tuples(v: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from credex.checks import check_count, check_level, check_width
+from credex.checks import check_count, check_level, check_positive, check_width
 from credex.errors import InputError
 from credex.posteriors.student import quantile
 from credex.typing import Floats
@@ -67,7 +67,10 @@ class Combines:
 
     __slots__ = ()
 
-    def __or__(self, other: Rule) -> AnyOf:
+    def __or__(self, other: Any) -> AnyOf:
+        if not isinstance(other, Rule) or isinstance(other, type):
+            msg = f"only rules combine with |; got {other!r}"
+            raise InputError(msg)
         first = self.rules if isinstance(self, AnyOf) else (self,)
         second = other.rules if isinstance(other, AnyOf) else (other,)
         return AnyOf((*first, *second))
@@ -120,9 +123,7 @@ class RelativeWidth(Combines):
     precise: bool = True
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.share) and self.share > 0):
-            msg = f"RelativeWidth needs a positive number; got {self.share!r}"
-            raise InputError(msg)
+        check_positive("RelativeWidth(share)", self.share)
 
     def limits(self, mean: Floats) -> Floats:
         """Return the widths allowed for a ``(d, k)`` array of means."""
@@ -151,7 +152,7 @@ class RankingSettled(Combines):
 
     def __post_init__(self) -> None:
         check_count("RankingSettled(k=)", self.k)
-        if not 0 < self.prob < 1:
+        if check_positive("RankingSettled(prob=)", self.prob) >= 1:
             msg = f"RankingSettled(prob=) must lie between 0 and 1; got {self.prob!r}"
             raise InputError(msg)
 
@@ -179,9 +180,7 @@ class WallClock(Combines):
     precise: bool = False
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.limit) and self.limit > 0):
-            msg = f"WallClock needs a positive number of seconds; got {self.limit!r}"
-            raise InputError(msg)
+        check_positive("WallClock(seconds)", self.limit)
 
     def check(self, look: Look) -> str | None:
         """Stop when the time is up."""

@@ -91,7 +91,7 @@ class Desk:
         self.rows_sent = 0
         self.calls = 0
         self.seconds = 0.0
-        self._shared: dict[Hashable | None, list[_Piece]] = {}
+        self.shared: dict[Hashable | None, list[_Piece]] = {}
         self._lock = threading.Lock()
         self._count = threading.Lock()
 
@@ -141,7 +141,7 @@ class Desk:
 
     def _from_store(self, ask: Ask) -> Answer:
         with self._lock:  # one worker asks, the others wait for the same rows
-            pieces = self._shared.setdefault(ask.share, [])
+            pieces = self.shared.setdefault(ask.share, [])
             end = pieces[-1].stop if pieces else ask.first
             if ask.first > end or (pieces and ask.first < pieces[0].start):
                 return self._one(ask, 0, ask.n)  # a gap: these values are not shared
@@ -165,10 +165,11 @@ class Desk:
         sizes = [len(rows) for rows, _ in made]
         rows = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])
         n = sum(sizes)
-        reply = self.box.ask(rows, n)
-        with self._count:
+        with self._count:  # before the call: rows of a call that fails were asked too
             self.rows_sent += n
             self.calls += 1
+        reply = self.box.ask(rows, n)
+        with self._count:
             self.seconds += reply.seconds
         out, start = [], 0
         for ask, (_, index), size in zip(asks, made, sizes, strict=True):

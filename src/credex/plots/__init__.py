@@ -37,7 +37,7 @@ class Plots:
         level: float | None = None,
         ax: Axes | None = None,
         sort: bool = True,
-    ) -> Axes:
+    ) -> Any:
         """Draw a forest plot: a dot at each importance, thick 50 % and thin ``level`` intervals.
 
         Orange raises the prediction, blue lowers it; a feature whose interval includes zero is
@@ -46,7 +46,7 @@ class Plots:
         Parameters
         ----------
         output
-            Which output, by name or number; needed only if there are several.
+            Which output, by name or number; by default a panel for each.
         most
             Rows; the features with the largest importances are drawn.
         level
@@ -59,7 +59,7 @@ class Plots:
         Returns
         -------
         matplotlib.axes.Axes
-            Save it with ``ax.figure.savefig("why.png")``.
+            Save it with ``ax.figure.savefig("why.png")``. With several outputs an array of them.
 
         Examples
         --------
@@ -69,8 +69,10 @@ class Plots:
         >>> [t.get_text() for t in ax.get_yticklabels()]
         ['part 1', 'part 0']
         """
-        from credex.plots.intervals import intervals
+        from credex.plots.intervals import intervals, panels
 
+        if output is None and ax is None and len(self.explanation.outputs) > 1:
+            return panels(self.explanation, most, level, sort=sort)
         return intervals(self.explanation, output, most, level, ax, sort=sort)
 
     def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:

@@ -55,6 +55,19 @@ def intervals(
     return ax
 
 
+def panels(e: Explanation, most: int, level: float | None, *, sort: bool) -> Any:
+    """One forest plot above the other for each output; returns an array of axes."""
+    from matplotlib import pyplot as plt
+
+    rows = min(len(e.names), check_count("most", most)) + (len(e.names) > most)
+    size = (8.5, len(e.outputs) * (1.6 + 0.27 * rows))
+    figure, grid = plt.subplots(len(e.outputs), figsize=size, layout="constrained")
+    for j, ax in enumerate(grid):
+        intervals(e, j, most, level, ax, sort=sort)
+    del figure
+    return grid
+
+
 def _row(ax: Axes, y: int, mean: float, ends: list[float], peak: float) -> None:
     """One feature: the thin interval, the thick one, the dot."""
     if not np.isfinite(mean):

@@ -107,6 +107,8 @@ class Belief:
 
     def rank_probabilities(self, output: int, *, signed: bool, draws: int = DRAWS) -> Floats:
         """``(d, d)``: entry (i, r) is the probability that feature i has rank r (0 is largest)."""
+        if not np.all(np.isfinite(self.mean[:, output])):
+            return np.full((len(self.mean),) * 2, np.nan)
         x = self.only(output).sample(draws, 0)[:, :, 0]
         order = np.argsort(-(x if signed else np.abs(x)), axis=1, kind="stable")
         d = x.shape[1]

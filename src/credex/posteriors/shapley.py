@@ -100,7 +100,7 @@ class Noise:
     Attributes
     ----------
     variance
-        ``(k,)`` variance of one value.
+        ``(k,)`` variance of one value; NaN if nothing was asked twice.
     dof
         Degrees of freedom behind it.
     repeats
@@ -209,11 +209,18 @@ class ShapleyPosterior:
         return out
 
     @property
+    def _noise_variance(self) -> Floats:
+        """Variance of one value, ``(k,)``; if nothing was repeated, all that is left over."""
+        known = np.zeros(self.y.shape[1]) if self.noise is None else self.noise.variance
+        worst = 2.0 * np.mean(self.residual**2, axis=0)
+        return np.where(np.isnan(known), worst, known)
+
+    @property
     def _unit_noise(self) -> Floats:
         """Noise variance of each unit's response, ``(m, k)``."""
         if self.noise is None:
             return np.zeros_like(self.y)
-        each = self.noise.variance / (1.0 if self.y_complement is None else 2.0)
+        each = self._noise_variance / (1.0 if self.y_complement is None else 2.0)
         return np.asarray(each / self.noise.repeats[:, None])
 
     def _anchor_share(self, noise: Noise) -> Floats:
@@ -231,7 +238,7 @@ class ShapleyPosterior:
                 pull_base += z.T @ w
             to_total = to_total - g.v @ pull_total
             to_base = -to_total - g.v @ pull_base
-        variance = noise.variance / noise.anchor_repeats
+        variance = self._noise_variance / noise.anchor_repeats
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
 

@@ -26,7 +26,10 @@ LOGIT_EDGE = 1e-6
 """Probabilities are clipped this far from 0 and 1 before ``link="logit"``."""
 
 ANCHOR_REPEATS = 4
-"""How often a noisy model is asked for f(x) and for the base value."""
+"""How often a noisy model is asked for f(x) and for the base value, at least."""
+
+ANCHOR_SHARE = 40
+"""… and once more for every so many other queries."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +42,8 @@ class Asked:
         Design rows (masks as bits), outputs ``(n, k)`` and weights, in order.
     full, base
         ``(k,)`` value of the instance, and of the empty coalition (``None`` for LIME).
-    anchor_variance
-        ``(k,)`` variance of each of those two if the model is noisy.
+    anchors
+        ``(r, 2, k)`` every answer for the empty and the full coalition, if the model is noisy.
     cursor
         Position in the stream of perturbations (tables, LIME).
     n_queries, n_model_rows, model_seconds
@@ -56,7 +59,7 @@ class Asked:
     rows: Rows = field(default_factory=Rows)
     full: Floats | None = None
     base: Floats | None = None
-    anchor_variance: Floats | None = None
+    anchors: Floats | None = None
     cursor: int = 0
     n_queries: int = 0
     n_model_rows: int = 0

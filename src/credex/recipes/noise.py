@@ -9,11 +9,11 @@ from credex.typing import Floats, Ints, Masks, Outputs
 
 
 def with_noise(
-    masks: Masks, y: Outputs, other: Outputs | None, anchor: Floats, anchor_repeats: int
+    masks: Masks, y: Outputs, other: Outputs | None, anchors: Floats
 ) -> tuple[Masks, Outputs, Outputs | None, Noise]:
     """Average units that were asked more than once, and pool what their spread says of the noise.
 
-    ``anchor (k,)`` is the variance among repeats of the empty and the full coalition.
+    ``anchors (r, 2, k)`` are the answers for the empty and the full coalition.
     """
     packed = np.packbits(masks, axis=1)
     _, at, group = np.unique(packed, axis=0, return_index=True, return_inverse=True)
@@ -22,13 +22,23 @@ def with_noise(
     sets = (y,) if other is None else (y, other)
     means = [_averaged(v, group, count) for v in sets]
     squares = sum(np.sum((v - m[group]) ** 2, axis=0) for v, m in zip(sets, means, strict=True))
-    dof = 2.0 * max(anchor_repeats - 1, 0)
+    dof = 2.0 * (len(anchors) - 1)
     own = len(sets) * float((count - 1).sum())
-    variance = (anchor * dof + squares) / max(dof + own, 1.0)
+    known = anchor_variance(anchors) * dof if dof else 0.0
+    variance = (known + squares) / max(dof + own, 1.0)
+    if dof + own == 0:  # nothing was asked twice: the noise is not known at all
+        variance = np.full(y.shape[1], np.nan)
     order = np.argsort(at, kind="stable")  # as they were first asked
-    noise = Noise(np.asarray(variance), max(dof + own, 1.0), count[order], anchor_repeats)
+    noise = Noise(np.asarray(variance), max(dof + own, 1.0), count[order], len(anchors))
     second = means[1][order] if other is not None else None
     return masks[at[order]], means[0][order], second, noise
+
+
+def anchor_variance(anchors: Floats) -> Floats:
+    """Variance ``(k,)`` of one answer, pooled over both ends; infinite if none was repeated."""
+    if len(anchors) < 2:
+        return np.full(anchors.shape[2], np.inf)
+    return np.asarray(anchors.var(axis=0, ddof=1).mean(axis=0))
 
 
 def _averaged(y: Outputs, group: Ints, count: Floats) -> Outputs:

@@ -26,6 +26,7 @@ from credex.posteriors.rows import Rows
 from credex.posteriors.shapley import Geometry, Noise
 from credex.recipes.base import (
     ANCHOR_REPEATS,
+    ANCHOR_SHARE,
     Asked,
     Context,
     Fitted,
@@ -37,14 +38,17 @@ from credex.recipes.base import (
     spread_over,
 )
 from credex.recipes.forecasts import shapley_forecast
-from credex.recipes.noise import with_noise
-from credex.samplers import Candidates, Predictive
+from credex.recipes.noise import anchor_variance, with_noise
+from credex.samplers import Candidates, Predictive, checked
 from credex.selection import choose
 from credex.sequences import BernoulliSequence, Sequence, ShapleySequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream
 from credex.typing import Floats, Masks, Outputs
-from credex.value import Ask
+from credex.value import Answer, Ask
+
+ONLY_ENDS = 100
+"""Most repeats of the two ends if there is nothing else to ask (one feature, noisy model)."""
 
 Fit = ShapleyPosterior | ExactPosterior | LinearPosterior
 
@@ -97,10 +101,20 @@ class ShapleyRecipe:
     def room(self, ceiling: int) -> int:
         """Perturbations that fit under ``ceiling``."""
         left = ceiling - self.asked.n_queries
+        if self.settings.noisy:
+            due = max((self.asked.rows.n + left) // ANCHOR_SHARE - self._anchor_repeats, 0)
+            return max(left - 2 * due, min(left, 2), 0)
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
-        unasked = 2**self.d - 2 - self.asked.rows.n if not self.settings.noisy else np.inf
-        return int(max(min(left, unasked), 0))
+        return int(max(min(left, 2**self.d - 2 - self.asked.rows.n), 0))
+
+    def _anchors_due(self, coming: int) -> int:
+        """How often a noisy model should be asked again for both ends, given what is to come."""
+        if not self.settings.noisy:
+            return 0
+        due = (self.asked.rows.n + coming) // ANCHOR_SHARE - self._anchor_repeats
+        room = (self.limit - self.asked.n_queries - coming) // 2
+        return int(max(min(due, room), 0))
 
     def _affords_repeat(self, ceiling: float) -> bool:
         """Not if the ceiling is just enough for the whole game: the answer comes first."""
@@ -112,50 +126,62 @@ class ShapleyRecipe:
         """Ask for the empty and the full coalition (a noisy model several times)."""
         if self.asked.full is not None:
             return
-        nb, repeats = self.neighbourhood, ANCHOR_REPEATS if self.settings.noisy else 1
-        if 2 * repeats + 2 * (self.d + 1) > ceiling:
-            repeats = 1
-        keep = self.settings.background_uncertainty
+        repeats = 1
+        if self.settings.noisy:
+            others = (2 if self.paired else 1) * (self.d + 1) if self.d > 1 else 0
+            most = ANCHOR_REPEATS if self.d > 1 else ONLY_ENDS
+            repeats = max(min(most, (ceiling - others) // 2), 1)
+        answers = yield self._ends(repeats)
+        self._absorb_ends(answers, 2 * repeats)
+        if self.d <= 1 and not self.settings.noisy and ceiling >= 2 + self._repeat_cost:
+            answers = yield [self._ends(1)[1]]  # nothing else will be asked: repeat it now
+            self.asked = replace(self.asked.spend(answers, self._repeat_cost), checked=True)
+            check_repeat(self.full, self._linked(answers[0].y)[0])
+
+    def _ends(self, repeats: int) -> list[Ask]:
+        """Asks for the empty and the full coalition, in turns."""
+        nb, keep = self.neighbourhood, self.settings.background_uncertainty
         base = Ask(
             lambda _a, _b: (nb.base_inputs(), None),
             1,
             self.weights,
-            share=None if repeats > 1 else ("base", nb.base_key, keep),
+            share=None if self.settings.noisy else ("base", nb.base_key, keep),
             keep_rows=keep,
         )
-        full = Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))
-        answers = yield [base, full] * repeats
+        return [base, Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))] * repeats
+
+    def _absorb_ends(self, answers: list[Answer], queries: int) -> None:
         bases = self._linked(np.concatenate([a.y for a in answers[0::2]]))
         fulls = self._linked(np.concatenate([a.y for a in answers[1::2]]))
-        variance = None
-        if self.settings.noisy:
-            k = bases.shape[1]
-            pooled = (
-                (bases.var(axis=0, ddof=1) + fulls.var(axis=0, ddof=1)) / 2
-                if repeats > 1
-                else np.zeros(k)
-            )
-            variance = pooled
+        ends = np.stack([bases, fulls], axis=1)
+        if self.asked.anchors is not None:
+            ends = np.concatenate([self.asked.anchors, ends])
+        by_row = answers[0].by_row
         self.asked = replace(
-            self.asked.spend(answers, 2 * repeats),
-            base=bases.mean(axis=0),
-            full=fulls.mean(axis=0),
-            anchor_variance=variance,
-            base_by_row=answers[0].by_row[0] if answers[0].by_row is not None else None,
+            self.asked.spend(answers, queries),
+            base=ends[:, 0].mean(axis=0),
+            full=ends[:, 1].mean(axis=0),
+            anchors=ends if self.settings.noisy else None,
+            base_by_row=self.asked.base_by_row if by_row is None else by_row[0],
         )
+
+    @property
+    def _anchor_repeats(self) -> int:
+        return 1 if self.asked.anchors is None else len(self.asked.anchors)
 
     def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
         """Let the sampler choose at most ``n`` coalitions."""
         with self.context.lock:
             chosen = self.settings.sampler.select(self.stream, n, fit, rng)
+            chosen = checked(chosen, n, paired=self.paired)
             if isinstance(self.stream, MaskStream):
                 self.stream.keep_rest(chosen)
             return chosen
 
     def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
         """Ask for the coalitions in calls of at most ``most_rows`` rows."""
-        nb, keep = self.neighbourhood, self.settings.background_uncertainty
-        masks = candidates.design
+        nb, masks = self.neighbourhood, candidates.design
+        keep = self.settings.background_uncertainty
         for s, e in self._spans(len(masks), most_rows):
             part = masks[s:e]
             make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
@@ -164,20 +190,27 @@ class ShapleyRecipe:
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
             )
+            due = self._anchors_due(e - s)
+            asks += self._ends(due)
             if again:
-                asks.append(Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1)))
+                asks.append(self._ends(1)[1])
             answers = yield asks
             y = self._linked(answers[0].y)
             grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]
             self.asked = replace(
-                self.asked.spend(answers, e - s + (self._repeat_cost if again else 0)),
+                self.asked.spend(
+                    [answers[0], *answers[1 + 2 * due :]],
+                    e - s + (self._repeat_cost if again else 0),
+                ),
                 rows=self.asked.rows.add(part, y, np.ones(len(y))),
                 checked=self.asked.checked or again,
                 by_row=np.concatenate(grown) if grown else None,
             )
             self._posterior = None
+            if due:
+                self._absorb_ends(answers[1 : 1 + 2 * due], 2 * due)
             if again:
-                check_repeat(self.full, self._linked(answers[1].y)[0])
+                check_repeat(self.full, self._linked(answers[-1].y)[0])
 
     limit: float = np.inf
     """Ceiling of the run; set by the loop."""
@@ -289,14 +322,12 @@ class ShapleyRecipe:
     def _units(self) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
         """Masks (of each pair the first), their values, their complements' values, the noise."""
         masks, y = self.asked.rows.design(), self.asked.rows.y()
+        if self.paired:  # a call may have failed between the two of a pair
+            masks, y = masks[: len(masks) // 2 * 2], y[: len(y) // 2 * 2]
         first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)
-        if self.asked.anchor_variance is None:
+        if self.asked.anchors is None:
             return first, y1, y2, None
-        return with_noise(first, y1, y2, self.asked.anchor_variance, self._anchor_repeats)
-
-    @property
-    def _anchor_repeats(self) -> int:
-        return (self.asked.n_queries - self.asked.rows.n) // 2
+        return with_noise(first, y1, y2, self.asked.anchors)
 
     def _fit_exact(self) -> ExactPosterior:
         k, d = len(self.full), self.d
@@ -309,9 +340,9 @@ class ShapleyRecipe:
         y = np.stack([self.base, self.full])
         y = y if masks is None else np.concatenate([y, self.asked.rows.y()])
         exact = ExactPosterior.shapley(every, y)
-        if self.asked.anchor_variance is not None:  # one noisy feature: φ = f(x) − base
+        if self.asked.anchors is not None:  # one noisy feature: φ = f(x) − base
             repeats = self._anchor_repeats
-            scale = 2 * np.maximum(self.asked.anchor_variance, 0.0)[None, None, :] / repeats
+            scale = 2 * anchor_variance(self.asked.anchors)[None, None, :] / repeats
             exact = replace(exact, scale_matrix=scale, dof=float(max(2 * repeats - 2, 1)))
         return exact
 
@@ -404,7 +435,7 @@ class ShapleyRecipe:
             self.neighbourhood,
             self.settings,
             self.context,
-            replace(self.asked, rows=rows, base=base, full=full, anchor_variance=None),
+            replace(self.asked, rows=rows, base=base, full=full, anchors=None),
         )
         p = twin.posterior()
         return np.zeros((self.d, len(base))) if p is None else np.asarray(p.mean)

@@ -22,7 +22,7 @@ from credex.recipes.base import (
     selection_note,
 )
 from credex.recipes.forecasts import linear_forecast
-from credex.samplers import Candidates, Predictive
+from credex.samplers import Candidates, Predictive, checked
 from credex.selection import choose
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -136,6 +136,7 @@ class SurrogateRecipe:
         """Let the sampler choose at most ``n`` perturbations."""
         with self.context.lock:
             chosen = self.settings.sampler.select(self.stream, n, fit, rng)
+            chosen = checked(chosen, n, paired=self.paired)
             if isinstance(self.stream, MaskStream):
                 self.stream.keep_rest(chosen)
             return chosen
