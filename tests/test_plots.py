@@ -203,9 +203,11 @@ def test_dollar_signs_are_not_formulas():
     assert not any(t.get_parse_math() for t in ax.get_yticklabels())
 
 
-def test_several_outputs_want_a_name():
-    with pytest.raises(cx.InputError, match="say which output"):
-        THREE.plot.intervals()
+def test_several_outputs_are_panels_or_have_a_name():
+    panels = THREE.plot.intervals()
+    assert len(panels) == 3
+    assert labels(panels[2]) == labels(THREE.plot.intervals(output=2))
+    render(panels[0])
     with pytest.raises(cx.InputError, match="say which output"):
         THREE.plot.ranks()
     # The game hands part 0's whole share to output 2, and so on.

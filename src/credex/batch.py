@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class _Row:
 
     at: int
     run: Run
+    load: int
+    """Model rows it is expected to ask for in one go."""
     asks: list[Ask]
     last: State | None = None
 
@@ -85,6 +87,9 @@ def explain_batch(
         raise InputError(msg)
     if workers not in ("auto", "threads", "processes"):
         msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
+        raise InputError(msg)
+    if start is not None and not isinstance(start, Explanations):
+        msg = f"start must be an interrupted batch (Explanations); got {type(start).__name__}"
         raise InputError(msg)
     if not _whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
         msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
@@ -153,13 +158,13 @@ class _Share:
     begun: dict[int, Explanation]
     """Rows that an interruption left unfinished."""
 
-    def begin(self, i: int, desk: Desk, context: Context) -> Run:
+    def begin(self, i: int, desk: Desk, context: Context) -> _Row:
         """Start row ``i``."""
         case = Case(self.rows[i], self.cohorts[i], self.begun.get(i))
         recipe, plan = self.explainer.prepare(case, self.goals, self.options, context)
-        return self.explainer.begin(
-            recipe, plan, desk, self.options, pace=False, cohort=case.cohort
-        )
+        run = self.explainer.begin(recipe, plan, desk, self.options, pace=False, cohort=case.cohort)
+        queries = plan.ceiling if plan.fixed else plan.seeds
+        return _Row(i, run, queries * recipe.rows_per_query, [])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,17 +186,17 @@ def _together(work: _Work, todo: Sequence[int]) -> None:
     waiting = list(reversed(todo))
     active: list[_Row] = []
     while waiting or active:
-        load = sum(a.rows for row in active for a in row.asks)
-        while waiting and load < desk.batch_rows:
+        load = sum(row.load for row in active)
+        while waiting and (load < desk.batch_rows or not active):
             i = waiting.pop()
             try:
-                row = _Row(i, work.share.begin(i, desk, work.context), [])
+                row = work.share.begin(i, desk, work.context)
             except CredexError as error:
                 _fail(work, i, error)
                 continue
             if _advance(work, row, None):
                 active.append(row)
-                load += sum(a.rows for a in row.asks)
+                load += row.load
         try:
             answers = desk.answer([a for row in active for a in row.asks])
         except KeyboardInterrupt:
@@ -245,10 +250,15 @@ def _fail(work: _Work, i: int, error: CredexError) -> None:
     label = getattr(work.share.rows[i], "label", None)
     label = i if label is None else label
     if work.share.on_error == "raise":
-        error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
-        raise error
+        raise noted(error, label, i)
     work.done[i] = Failure(label, error)
     work.bar.update(1)
+
+
+def noted(error: Exception, label: Any, i: int) -> Exception:
+    """Return the error with a note that names the row."""
+    error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
+    return error
 
 
 def _threads(work: _Work, todo: list[int], jobs: int) -> None:
@@ -267,14 +277,18 @@ def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]
     from joblib import Parallel, delayed
 
     counts = [0, 0]
+    # recorded there and raised here: an error that crosses over by itself loses its cause
+    share = replace(work.share, on_error="record")
     blocks = _blocks(todo, jobs * 4 if len(todo) >= 8 * jobs else jobs)
     try:
         pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator")
         for block, (items, rows, calls) in zip(
-            blocks, pool(delayed(_in_worker)(work.share, block) for block in blocks), strict=True
+            blocks, pool(delayed(_in_worker)(share, block) for block in blocks), strict=True
         ):
             for i, item in zip(block, items, strict=True):
                 work.done[i] = item
+                if isinstance(item, Failure) and work.share.on_error == "raise":
+                    raise noted(item.error, item.label, i)
             counts[0], counts[1] = counts[0] + rows, counts[1] + calls
             work.bar.update(len(block))
     except (pickle.PicklingError, TypeError, AttributeError) as cause:

@@ -156,7 +156,11 @@ def _as_floats(raw: Any, source: str) -> Floats:
         raise ModelOutputError(msg)
     if "torch" in sys.modules and hasattr(raw, "detach"):
         raw = raw.detach().cpu().numpy()
-    a = np.asarray(raw)
+    try:
+        a = np.asarray(raw)
+    except ValueError as cause:
+        msg = f"the model returned rows of different lengths: {cause}"
+        raise ModelOutputError(msg) from cause
     if a.dtype.kind in "OUS":
         try:
             return np.asarray(a, dtype=np.float64)

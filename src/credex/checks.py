@@ -24,10 +24,8 @@ def check_level(level: float) -> float:
 
 def check_width(width: float | Sequence[float]) -> float | tuple[float, ...]:
     """Return a positive width, or a tuple of them."""
-    try:
-        a = np.asarray(width, dtype=np.float64)
-    except (TypeError, ValueError):
-        a = np.asarray(np.nan)
+    raw = np.asarray(width)
+    a = raw.astype(np.float64) if raw.dtype.kind in "iuf" else np.asarray(np.nan)
     if a.ndim > 1 or a.size == 0 or not np.all(np.isfinite(a)) or np.any(a <= 0):
         msg = f"width must be a positive number (or one for each output); got {width!r}. "
         msg += "It is upper − lower of each interval, in the units of the model's output"

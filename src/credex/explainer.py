@@ -253,7 +253,9 @@ class Explainer(ABC):
                 msg = "start= is an explanation of another instance; leave it out"
                 raise InputError(msg)
             asked = case.start.asked
-        recipe = self._recipe(nb, self._settings(options), context, asked)
+        settings = self._settings(options)
+        settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
+        recipe = self._recipe(nb, settings, context, asked)
         return recipe, goals.plan(recipe, self.default_ceiling)
 
     def begin(

@@ -114,4 +114,5 @@ class BayesLIME(Explainer):
 def _link_note(options: Options) -> list[str]:
     if options.link != "logit":
         return []
-    return [f"in log-odds; probabilities are kept {LOGIT_EDGE:g} away from 0 and 1"]
+    edge = f"{LOGIT_EDGE:.0e}".replace("e-0", "e-")
+    return [f"in log-odds; probabilities are kept {edge} away from 0 and 1"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import serialise, show
+from credex.checks import check_count
 from credex.errors import InputError
 from credex.posteriors import Belief, ErrorPosterior, Interval
 from credex.recipes.base import Asked
@@ -161,6 +162,7 @@ class Explanation:
 
     def top(self, n: int = 5, *, signed: bool = False, output: Any = None) -> list[str]:
         """Names of the ``n`` features with the largest |φ| (``signed``: the largest φ)."""
+        check_count("top(n)", n)
         m = self.belief.mean[:, self._output(output)]
         order = np.argsort(-(m if signed else np.abs(m)), kind="stable")
         return [self.names[i] for i in order[:n]]

@@ -195,7 +195,8 @@ class _Clock:
                 if reason is not None:
                     return self._state(fitted, reason, converged=rule.precise)
         if spent:
-            return self._state(fitted, plan.ceiling_reason, converged=False)
+            reason = "exhausted" if r.unasked < 1 else plan.ceiling_reason
+            return self._state(fitted, reason, converged=False)
         return state
 
     def step(self) -> int:

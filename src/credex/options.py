@@ -108,6 +108,16 @@ class Options:
             msg = f"sampler must be one of {', '.join(SAMPLERS)} or have select() and paired; "
             msg += f"got {self.sampler!r}"
             raise InputError(msg)
+        self._check_rest()
+
+    def _check_rest(self) -> None:
+        for name in ("noisy", "robust", "background_uncertainty"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                msg = f"{name} must be True or False; got {getattr(self, name)!r}"
+                raise InputError(msg)
+        if self.kernel is not None and not callable(getattr(self.kernel, "weights", None)):
+            msg = f"kernel must be a kernel such as cx.Exponential(0.75); got {self.kernel!r}"
+            raise InputError(msg)
         if self.features is not None:
             check_count("features", self.features)
         if self.batch_rows is not None:

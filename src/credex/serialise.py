@@ -80,8 +80,6 @@ def dumps(e: Explanation) -> str:
 
 def loads(text: str) -> Explanation:
     """Read what `dumps` wrote."""
-    from credex.explanation import Explanation
-
     try:
         raw = json.loads(text)
     except json.JSONDecodeError as cause:
@@ -93,6 +91,16 @@ def loads(text: str) -> Explanation:
     if raw.get("version") != VERSION:
         msg = f"this explanation has version {raw.get('version')!r}; this credex reads {VERSION}"
         raise InputError(msg)
+    try:
+        return _built(raw)
+    except (KeyError, TypeError, ValueError) as cause:
+        msg = f"this explanation is damaged: {type(cause).__name__}: {cause}"
+        raise InputError(msg) from cause
+
+
+def _built(raw: dict[str, Any]) -> Explanation:
+    from credex.explanation import Explanation
+
     a = raw["asked"]
     blocks = tuple(_block(b) for b in a["blocks"])
     asked = Asked(

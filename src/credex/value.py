@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credex.blackbox import BlackBox
-from credex.errors import CredexError
+from credex.errors import CredexError, ModelError
 from credex.typing import Floats, Ints, Native, Outputs
 
 if TYPE_CHECKING:
@@ -160,17 +160,23 @@ class Desk:
         )
         return self._call([piece])[0]
 
+    def _counted(self, rows: int, seconds: float) -> None:
+        with self._count:
+            self.rows_sent += rows
+            self.calls += 1
+            self.seconds += seconds
+
     def _call(self, asks: Sequence[Ask]) -> list[Answer]:
         made = [ask.make(0, ask.n) for ask in asks]
         sizes = [len(rows) for rows, _ in made]
         rows = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])
         n = sum(sizes)
-        with self._count:  # before the call: rows of a call that fails were asked too
-            self.rows_sent += n
-            self.calls += 1
-        reply = self.box.ask(rows, n)
-        with self._count:
-            self.seconds += reply.seconds
+        try:
+            reply = self.box.ask(rows, n)
+        except ModelError:
+            self._counted(n, 0.0)  # a call that failed was made all the same
+            raise
+        self._counted(n, reply.seconds)
         out, start = [], 0
         for ask, (_, index), size in zip(asks, made, sizes, strict=True):
             raw = reply.y[start : start + size]

@@ -204,6 +204,11 @@ class ShapleyPosterior:
             pull = lam[:, None] * (self.mean - m[:, None]) / shrunk
             meat += np.einsum("ij,jk->ijk", np.eye(d), pull**2)
         out = np.stack([g.v @ meat[:, :, j] @ g.v for j in range(k)], axis=2)
+        # With hardly more units than parameters the sandwich can miss features altogether: some
+        # of the plain variance then, which is soon nothing.
+        spare = max(len(self.y) - float(g.leverage.sum()), 1.0)
+        plain = (g.rows * g.weights) @ self.residual**2 / spare * float(thin.mean())
+        out += g.v[:, :, None] * plain / spare**2
         if self.noise is not None:
             out += self._anchor_share(self.noise)
         return out

@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from credex.domains import Neighbourhood
-from credex.errors import InputError
+from credex.errors import InputError, ModelOutputError
 from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.posteriors.rows import Rows
 from credex.samplers import Candidates, Predictive, Sampler
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Floats, Masks
+from credex.typing import Floats, Masks, Outputs
 from credex.value import Answer, Ask, Make
 
 T = TypeVar("T")
@@ -156,6 +156,16 @@ class Recipe(Protocol):
         ...
 
     @property
+    def rows_per_query(self) -> int:
+        """Model rows that one query costs."""
+        ...
+
+    @property
+    def unasked(self) -> float:
+        """Perturbations that were not asked yet; infinite if they never end."""
+        ...
+
+    @property
     def everything(self) -> float:
         """Queries after which nothing is left to ask."""
         ...
@@ -189,12 +199,18 @@ class Recipe(Protocol):
         ...
 
 
+def powers_of_two(d: int) -> float:
+    """2^d, or infinity where a float does not hold it."""
+    return float(2**d) if d <= 1000 else np.inf
+
+
 def linked(y: Floats, link: str) -> Floats:
     """Apply the link: identity, or the log-odds of probabilities."""
     if link == "identity":
         return y
-    if np.any((y < 0) | (y > 1)):
-        bad = float(y[(y < 0) | (y > 1)][0])
+    outside = (y < -1e-9) | (y > 1 + 1e-9)  # averages of exact ones may miss by rounding
+    if np.any(outside):
+        bad = float(y[outside][0])
         msg = f"link='logit' needs probabilities, but the model returned {bad:g}; "
         msg += "leave link out to explain the output as it is"
         raise InputError(msg)
@@ -207,6 +223,14 @@ def selection_note(keep: int | None, d: int) -> tuple[str, ...]:
     if keep is None or keep >= d:
         return ()
     return (f"{keep} of {d} features, chosen on the same queries: intervals are widened for that",)
+
+
+def same_outputs(y: Outputs, full: Floats | None) -> Outputs:
+    """Return ``y`` if it has as many outputs as f(x) had."""
+    if full is not None and y.shape[1] != len(full):
+        msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} before"
+        raise ModelOutputError(msg)
+    return y
 
 
 def spread_over(belief: Belief, active: Masks) -> Belief:

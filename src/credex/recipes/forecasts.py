@@ -57,7 +57,7 @@ def linear_forecast(
     p = recipe.posterior()
     if not isinstance(p, LinearPosterior):
         return _done(recipe, limits, level) if p is not None else None
-    most = 2.0**recipe.d - 1 if recipe.fraction > 0 else np.inf
+    most = recipe.everything - 1 if recipe.fraction > 0 else np.inf
     robust = recipe.settings.robust and recipe.settings.recipe != "paper"
     spread = _linear_spread(p, recipe.fraction, most, robust=robust)
     return _solve(recipe, _Now(p.mean, spread, p.n, 1, most), limits, level)

@@ -34,6 +34,8 @@ from credex.recipes.base import (
     Talk,
     coalitions,
     linked,
+    powers_of_two,
+    same_outputs,
     selection_note,
     spread_over,
 )
@@ -91,7 +93,7 @@ class ShapleyRecipe:
     @property
     def everything(self) -> float:
         """All coalitions, the empty and the full one included."""
-        return np.inf if self.settings.noisy and self.d > 1 else float(2**self.d)
+        return np.inf if self.settings.noisy and self.d > 1 else powers_of_two(self.d)
 
     @property
     def _repeat_cost(self) -> int:
@@ -101,12 +103,25 @@ class ShapleyRecipe:
     def room(self, ceiling: int) -> int:
         """Perturbations that fit under ``ceiling``."""
         left = ceiling - self.asked.n_queries
+        if self.d <= 1:
+            return 0
         if self.settings.noisy:
             due = max((self.asked.rows.n + left) // ANCHOR_SHARE - self._anchor_repeats, 0)
             return max(left - 2 * due, min(left, 2), 0)
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
-        return int(max(min(left, 2**self.d - 2 - self.asked.rows.n), 0))
+        return int(max(min(left, self.unasked), 0))
+
+    @property
+    def unasked(self) -> float:
+        """Coalitions that were not asked yet."""
+        noisy = self.settings.noisy and self.d > 1
+        return np.inf if noisy else powers_of_two(self.d) - 2 - self.asked.rows.n
+
+    @property
+    def rows_per_query(self) -> int:
+        """Background rows."""
+        return len(self.weights)
 
     def _anchors_due(self, coming: int) -> int:
         """How often a noisy model should be asked again for both ends, given what is to come."""
@@ -182,7 +197,9 @@ class ShapleyRecipe:
         """Ask for the coalitions in calls of at most ``most_rows`` rows."""
         nb, masks = self.neighbourhood, candidates.design
         keep = self.settings.background_uncertainty
-        for s, e in self._spans(len(masks), most_rows):
+        # the repeated row and the ends go into the same call
+        extra = 1 + 2 * self._anchors_due(len(masks)) * len(self.weights)
+        for s, e in self._spans(len(masks), most_rows - extra):
             part = masks[s:e]
             make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
             ask = Ask(make, e - s, self.weights, keep_rows=keep)
@@ -195,7 +212,7 @@ class ShapleyRecipe:
             if again:
                 asks.append(self._ends(1)[1])
             answers = yield asks
-            y = self._linked(answers[0].y)
+            y = self._linked(same_outputs(answers[0].y, self.asked.full))
             grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]
             self.asked = replace(
                 self.asked.spend(
@@ -270,7 +287,7 @@ class ShapleyRecipe:
         if p is None:
             return None
         k = len(self.full)
-        exact = isinstance(p, ExactPosterior)
+        exact = isinstance(p, ExactPosterior) and not self.settings.noisy
         if isinstance(p, LinearPosterior):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
         else:
@@ -307,7 +324,7 @@ class ShapleyRecipe:
 
     def _fit(self) -> Fit | None:
         n, d, s = self.asked.rows.n, self.d, self.settings
-        if s.recipe == "paper":
+        if s.recipe == "paper" and d > 1:
             return self._fit_paper()
         if (n == 2**d - 2 and not s.noisy) or d <= 1:
             return self._fit_exact()

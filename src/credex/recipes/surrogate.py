@@ -19,6 +19,8 @@ from credex.recipes.base import (
     Talk,
     coalitions,
     linked,
+    powers_of_two,
+    same_outputs,
     selection_note,
 )
 from credex.recipes.forecasts import linear_forecast
@@ -76,7 +78,17 @@ class SurrogateRecipe:
         """All masks; a table's perturbations never end."""
         if not self.by_masks or self.settings.noisy:
             return np.inf
-        return float(2**self.d)
+        return powers_of_two(self.d)
+
+    @property
+    def unasked(self) -> float:
+        """Masks that were not asked yet; a table's perturbations never end."""
+        return self.everything - 1 - self.asked.rows.n
+
+    @property
+    def rows_per_query(self) -> int:
+        """One."""
+        return 1
 
     @property
     def _repeat_cost(self) -> int:
@@ -87,10 +99,7 @@ class SurrogateRecipe:
         left = ceiling - self.asked.n_queries
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
-        unasked = np.inf
-        if self.by_masks and not self.settings.noisy:
-            unasked = 2**self.d - 1 - self.asked.rows.n
-        return int(max(min(left, unasked), 0))
+        return int(max(min(left, self.unasked), 0))
 
     def _affords_repeat(self, ceiling: float) -> bool:
         return not self.everything <= ceiling < self.everything + self._repeat_cost
@@ -145,6 +154,7 @@ class SurrogateRecipe:
         """Ask for the perturbations in calls of at most ``most_rows`` rows."""
         stream = self.stream
         n = len(candidates)
+        most_rows -= 1  # the repeated row goes into the same call
         most_rows -= most_rows % 2 if self.paired and most_rows > 1 else 0
         for s in range(0, n, max(most_rows, 1)):
             e = min(s + max(most_rows, 1), n)
@@ -160,7 +170,7 @@ class SurrogateRecipe:
             if again:
                 asks.append(self._instance())
             answers = yield asks
-            y = linked(answers[0].y, self.settings.link)
+            y = linked(same_outputs(answers[0].y, self.asked.full), self.settings.link)
             self._absorb(part, y)
             self.asked = replace(
                 self.asked.spend(answers, e - s + (self._repeat_cost if again else 0)),
@@ -235,7 +245,7 @@ class SurrogateRecipe:
         uniform = bool(getattr(self.settings.sampler, "uniform", False))
         if not self.by_masks or self.settings.noisy or not uniform:
             return 0.0
-        return float(self.asked.rows.n / (2.0**self.d - 1))
+        return float(self.asked.rows.n / (powers_of_two(self.d) - 1))
 
     def fit(self) -> Fitted | None:
         """Fit what was asked."""
