@@ -19,7 +19,7 @@ demo: $(VENV)/.core ## train a model and explain one of its predictions
 	$(BIN)/python examples/demo.py
 
 test: check ## lint, types and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/credex tests $(ARGS)
 
 check: $(VENV)/.test ## lint and types only
 	$(BIN)/ruff check .

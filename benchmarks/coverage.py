@@ -98,7 +98,7 @@ def shap_forest(
 
 
 def synthetic(
-    method: type[cx.BayesLIME] | type[cx.BayesSHAP],
+    method: type[cx.BayesLIME | cx.BayesSHAP],
     *,
     games: int,
     seeds: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -280,11 +281,10 @@ def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]
     # recorded there and raised here: an error that crosses over by itself loses its cause
     share = replace(work.share, on_error="record")
     blocks = _blocks(todo, jobs * 4 if len(todo) >= 8 * jobs else jobs)
+    pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator")
+    results = pool(delayed(_in_worker)(share, block) for block in blocks)
     try:
-        pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator")
-        for block, (items, rows, calls) in zip(
-            blocks, pool(delayed(_in_worker)(share, block) for block in blocks), strict=True
-        ):
+        for block, (items, rows, calls) in zip(blocks, results, strict=True):
             for i, item in zip(block, items, strict=True):
                 work.done[i] = item
                 if isinstance(item, Failure) and work.share.on_error == "raise":
@@ -296,6 +296,10 @@ def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]
             raise
         _threads(work, [i for i in todo if work.done[i] is None], jobs)
         return f"threads ({jobs}): the model cannot be pickled", counts
+    finally:
+        with warnings.catch_warnings():  # joblib warns that blocks were given up: they were
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()
     return f"processes ({jobs})", counts
 
 
