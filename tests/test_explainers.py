@@ -92,9 +92,22 @@ def test_intervals_shrink_and_hold_the_answer():
         widths.append(e.interval().width.mean())
         inside.append(e.interval(0.999).covers(truth).mean())
     assert widths[0] > 1.5 * widths[1] > 2.25 * widths[2]
-    assert (
-        min(inside) == 1
-    )  # at 99.9 %, 36 intervals: a false alarm in 4 % of seeds, this one fixed
+    # at 99.9 %, 36 intervals: a false alarm in 4 % of seeds, and this one is fixed
+    assert min(inside) == 1
+
+
+@pytest.mark.parametrize("sampler", ["random", "paired"])
+@pytest.mark.parametrize("d", [6, 9, 12])
+def test_next_to_no_queries_never_claim_certainty(d, sampler):
+    """An interval without width says "exact"; from a handful of coalitions nothing is."""
+    for seed in range(20):
+        table = smooth_game(d, seed)
+        explainer = cx.BayesSHAP(table_game(table), cx.Masks(d), sampler=sampler, seed=seed)
+        with pytest.raises(cx.BudgetError) as info:
+            explainer.explain(queries=2)
+        for extra in (0, 2, 6):
+            e = explainer.explain(queries=info.value.minimum + extra)
+            assert np.all(e.interval().width > 1e-6)
 
 
 def test_lime_is_limes_ridge_on_the_same_perturbations():

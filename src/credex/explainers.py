@@ -52,7 +52,10 @@ class BayesSHAP(Explainer):
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
         if nb.by_masks:
             return tuple(nb.names)
-        return tuple(f"{n} = {show.value(v)}" for n, v in zip(nb.names, nb.values, strict=True))
+        return tuple(
+            f"{n} = {v:.4g}" if type(v) is float and abs(v) < 1000 else f"{n} = {show.value(v)}"
+            for n, v in zip(nb.names, nb.values, strict=True)
+        )
 
     def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
         return ("change of the prediction",) * len(nb.names)

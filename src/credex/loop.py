@@ -26,6 +26,9 @@ SLOW_ROW = 0.02
 CALL_SECONDS = 2.0
 """Aimed-at length of such a call."""
 
+UNUSED = np.random.default_rng(0)
+"""What samplers that draw nothing get: making a generator costs as much as a small fit."""
+
 FIRST_CALL = 64
 """Rows of the first such call; later ones grow."""
 
@@ -141,7 +144,7 @@ def run(
             n = clock.step()
             adaptive = not getattr(recipe.settings.sampler, "uniform", False)
             fit = recipe.predictive() if adaptive else None
-            chosen = recipe.choose(n, fit, clock.rng)
+            chosen = recipe.choose(n, fit, clock.rng if adaptive else UNUSED)
             if len(chosen) == 0:
                 yield clock.end("exhausted")
                 return

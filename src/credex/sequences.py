@@ -154,16 +154,19 @@ class _Layer:
 
     def __init__(self, d: int, size: int, *, halve: bool, entropy: list[int]) -> None:
         self.d, self.size, self.halve = d, size, halve
-        self._rng = np.random.default_rng(entropy)
         self._entropy = entropy
         self._seen: set[bytes] = set()
-        self._ready = np.empty((0, d), dtype=np.bool_)
-        self._listed = False
+        self._ready: Masks | None = None
+
+    @cached_property
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self._entropy)
 
     def take(self, n: int) -> Masks:
         """Take the next ``n`` subsets."""
-        if not self._listed and self._small():
-            self._ready, self._listed = self._enumerate(), True
+        if self._ready is None:
+            small = comb(self.d, self.size) <= ENUMERATE
+            self._ready = self._enumerate() if small else np.empty((0, self.d), dtype=np.bool_)
         parts, have = [self._ready], len(self._ready)
         while have < n:
             z = np.zeros((BLOCK, self.d), dtype=np.bool_)
@@ -174,12 +177,9 @@ class _Layer:
             fresh = _unseen(z, self._seen)
             have += len(fresh)
             parts.append(fresh)
-        ready = np.concatenate(parts) if len(parts) > 1 else self._ready
+        ready = np.concatenate(parts) if len(parts) > 1 else parts[0]
         self._ready = ready[n:]
         return ready[:n]
-
-    def _small(self) -> bool:
-        return comb(self.d, self.size) <= ENUMERATE
 
     def _enumerate(self) -> Masks:
         z = _subsets(self.d, self.size, halve=self.halve)

@@ -34,11 +34,11 @@ class Moments:
         yc = y - y_mean
         yy = np.einsum("n,nk,nk->k", w, yc, yc)
         if z.dtype == np.bool_:  # ±½ is centred well enough: one pass less
-            half = z - 0.5
-            wz = half * w[:, None]
-            mean = wz.sum(axis=0) / safe
-            zz = wz.T @ half - total * np.outer(mean, mean)
-            zy = wz.T @ yc
+            root = np.sqrt(w)[:, None]
+            half = (z - 0.5) * root
+            mean = (root[:, 0] @ half) / safe
+            zz = half.T @ half - total * np.outer(mean, mean)  # BLAS does one half of it
+            zy = half.T @ (yc * root)
             return cls(len(z), total, mean + 0.5, y_mean, zz, zy, yy)
         z_mean = w @ z / safe
         zc = z - z_mean

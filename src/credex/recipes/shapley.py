@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class ShapleyRecipe:
 
     # -- sizes ---------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def d(self) -> int:
         """Features that differ from the background."""
         return int(self.active.sum())
@@ -239,7 +240,7 @@ class ShapleyRecipe:
 
     def _wide(self, masks: Masks) -> Masks:
         """Masks over all d features; the inactive ones are simply on."""
-        if bool(np.all(self.active)):
+        if self.d == len(self.active):
             return masks
         wide = np.ones((len(masks), len(self.active)), dtype=np.bool_)
         wide[:, self.active] = masks
