@@ -14,6 +14,7 @@ from credex.errors import (
 )
 from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
+from credex.focused import Focused
 from credex.kernels import Exponential, shapley_kernel
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.samplers import Paired, PaperFocused, Random
@@ -39,6 +40,7 @@ __all__ = [
     "Explanations",
     "Exponential",
     "Failure",
+    "Focused",
     "Forecast",
     "InputError",
     "InterruptedRun",

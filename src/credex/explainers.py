@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from credex import show
 from credex.domains import Neighbourhood
+from credex.errors import InputError
 from credex.explainer import Explainer
+from credex.focused import Focused
 from credex.options import Options
 from credex.posteriors import Prior
 from credex.posteriors.shapley import FLAT
 from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
+from credex.recipes.gaussian import GaussianRecipe
 from credex.recipes.shapley import ShapleyRecipe
 from credex.recipes.surrogate import SurrogateRecipe
 
@@ -47,6 +50,12 @@ class BayesSHAP(Explainer):
     def _recipe(
         self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
     ) -> Recipe:
+        focused = isinstance(settings.sampler, Focused)
+        if settings.posterior == "gp" or (settings.posterior == "auto" and focused):
+            return GaussianRecipe(nb, settings, context, asked)
+        if focused:
+            msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
+            raise InputError(msg)
         return ShapleyRecipe(nb, settings, context, asked)
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
@@ -101,6 +110,9 @@ class BayesLIME(Explainer):
     def _recipe(
         self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
     ) -> Recipe:
+        if settings.posterior == "gp" or isinstance(settings.sampler, Focused):
+            msg = "posterior='gp' and sampler='focused' are for BayesSHAP; BayesLIME has 'linear'"
+            raise InputError(msg)
         return SurrogateRecipe(nb, settings, context, asked)
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:

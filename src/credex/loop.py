@@ -132,7 +132,7 @@ def run(
         Keep calls of a slow model short. Off in a batch, where calls are stacked anyway.
     """
     clock = _Clock(recipe, plan, make)
-    recipe.limit = plan.ceiling
+    recipe.limit, recipe.looks = plan.ceiling, not plan.fixed
     try:
         yield from recipe.open(plan.ceiling)
         while True:

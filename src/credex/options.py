@@ -10,12 +10,13 @@ import numpy as np
 
 from credex.checks import check_count, check_level
 from credex.errors import InputError
+from credex.focused import Focused
 from credex.posteriors import Prior
 from credex.samplers import Paired, Random, Sampler
 from credex.selection import METHODS
 
-POSTERIORS = ("auto", "linear", "exact")
-SAMPLERS = ("auto", "random", "paired", "exhaustive")
+POSTERIORS = ("auto", "linear", "gp", "exact")
+SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
 LINKS = ("identity", "logit")
 RECIPES = ("credex", "paper")
 
@@ -51,9 +52,11 @@ class Options:
     level
         Level of the intervals, 0.95.
     posterior
-        ``"auto"``, ``"linear"`` or ``"exact"``.
+        ``"auto"``, ``"linear"``, ``"gp"`` (a Gaussian process over masks: fewer queries, more
+        arithmetic; BayesSHAP only) or ``"exact"``.
     sampler
-        ``"auto"``, ``"random"``, ``"paired"``, ``"exhaustive"``, or an object (`PaperFocused`).
+        ``"auto"``, ``"random"``, ``"paired"``, ``"focused"`` (with the Gaussian process),
+        ``"exhaustive"``, or an object (`PaperFocused`).
     seed
         Everything random follows from it.
     prior
@@ -161,7 +164,10 @@ class Options:
         s = self.sampler
         if not isinstance(s, str):
             return s, str(getattr(s, "name", type(s).__name__))
-        name = default if s == "auto" else s
+        gp = self.posterior == "gp"
+        name = ("focused" if gp else default) if s == "auto" else s
+        if name == "focused":
+            return Focused(), name
         if self.posterior == "exact":
             name = "exhaustive"
         if name == "exhaustive":

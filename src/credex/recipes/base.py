@@ -144,6 +144,8 @@ class Recipe(Protocol):
     neighbourhood: Neighbourhood
     limit: float
     """Most queries of the run; the loop sets it."""
+    looks: bool
+    """Whether the run may stop at any of several looks; the loop sets it."""
 
     @property
     def d(self) -> int:

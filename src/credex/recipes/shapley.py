@@ -233,6 +233,9 @@ class ShapleyRecipe:
     limit: float = np.inf
     """Ceiling of the run; set by the loop."""
 
+    looks: bool = False
+    """Whether the run may stop at any of several looks; set by the loop."""
+
     def _spans(self, n: int, most_rows: int) -> Iterator[tuple[int, int]]:
         step = max(most_rows // len(self.weights), 1)
         step -= step % 2 if self.paired and step > 1 else 0
@@ -263,11 +266,14 @@ class ShapleyRecipe:
     def stream(self) -> MaskStream:
         """Coalitions not asked yet, in the order of the seed."""
         if self._stream is None:
-            known = self._masks()
-            if known is not None and self.paired:
-                known = known[0::2]
-            self._stream = MaskStream(self._sequence(), known, repeat=self.settings.noisy)
+            self._stream = self._fresh_stream()
         return self._stream
+
+    def _fresh_stream(self) -> MaskStream:
+        known = self._masks()
+        if known is not None and self.paired:
+            known = known[0::2]
+        return MaskStream(self._sequence(), known, repeat=self.settings.noisy)
 
     def _sequence(self) -> Sequence:
         d, seed, s = self.d, self.settings.seed, self.settings

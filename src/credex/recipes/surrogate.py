@@ -107,6 +107,7 @@ class SurrogateRecipe:
     # -- asking --------------------------------------------------------------------------------
 
     limit: float = np.inf
+    looks: bool = False
 
     def open(self, ceiling: int) -> Talk[None]:
         """Ask for f(x); on masks that is a query."""
