@@ -19,6 +19,7 @@ NAMES = {
     "Explanations",
     "Exponential",
     "Failure",
+    "Focused",
     "Forecast",
     "InputError",
     "InterruptedRun",

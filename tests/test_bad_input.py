@@ -652,3 +652,13 @@ def test_log_odds_of_a_certain_model(certain, rows):
     X = numbers(rows, 3)
     e = cx.BayesSHAP(lambda r: np.full(len(r), certain), X, link="logit").explain(np.zeros(3))
     np.testing.assert_allclose(e.mean, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("how", [{"sampler": "exhaustive"}, {"posterior": "exact"}], ids=str)
+@pytest.mark.parametrize("d", [70, 1100])
+def test_more_coalitions_than_any_computer_can_ask(cls, how, d):
+    model = Counting(lambda z: 1.0 * z[:, 0])
+    with pytest.raises(cx.InputError, match=str(d)):
+        cls(model, cx.Masks(d)).explain(**how)
+    assert model.calls == 0

@@ -628,3 +628,26 @@ def test_every_permutation_of_columns_gives_the_same_exact_answer():
         back = np.argsort(order)
         e = cx.BayesSHAP(lambda r, b=back: model(r[:, b]), X[:, order]).explain(X[0, order])
         np.testing.assert_allclose(e.mean, first.mean[list(order)], atol=1e-9)
+
+
+def test_background_uncertainty_is_never_left_out_silently():
+    X = numbers(60, 9)
+    explainer = cx.BayesSHAP(Bumpy(9, 0), cx.Tabular(X, background=8))
+    e = explainer.explain(X[0], queries=60)
+    whole = explainer.explain(X[0], queries=120, background_uncertainty=True)
+    try:
+        more = explainer.refine(e, queries=120, background_uncertainty=True)
+    except cx.InputError as error:
+        assert "background_uncertainty" in str(error)  # noqa: PT017 - either answer is fine
+    else:
+        np.testing.assert_allclose(more.interval().width, whole.interval().width, rtol=0.2)
+
+
+def test_a_cohort_may_be_a_date():
+    X = numbers(40, 9)
+    days = [pd.Timestamp("2020-01-01") + pd.Timedelta(i % 2, "D") for i in range(40)]
+    explainer = cx.BayesSHAP(Bumpy(9, 0), cx.Tabular(X, background=5, cohort=days))
+    e = explainer.explain(X[0], queries=60, cohort=days[1])
+    more = explainer.refine(cx.Explanation.from_json(e.to_json()), queries=100)
+    whole = explainer.explain(X[0], queries=100, cohort=days[1])
+    np.testing.assert_allclose(more.mean, whole.mean, atol=1e-9)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from credex.errors import InputError
 from credex.posteriors.gp import Conditioned
@@ -100,4 +99,6 @@ def signs(masks: Masks) -> Floats:
 
 
 def _solve(lower: Floats, x: Floats) -> Floats:
+    from scipy.linalg import solve_triangular
+
     return np.asarray(solve_triangular(lower, x, lower=True, check_finite=False))

@@ -11,8 +11,6 @@ evidence (a free direction overfits): it follows the importances themselves, two
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
-from scipy.optimize import minimize
 
 from credex.posteriors.mask_kernel import MaskKernel, size_match
 from credex.typing import Floats
@@ -64,6 +62,8 @@ class Evidence:
 
     def loss(self, theta: Floats, direction: Floats) -> tuple[float, Floats]:
         """Value and gradient at ``theta (d + 5,)``."""
+        from scipy.linalg import lapack
+
         S, Y = self.S, self.Y
         (n, d), k = S.shape, Y.shape[1]
         lam, h, w = np.exp(theta[:d]), np.exp(theta[d]) * direction, np.exp(theta[d + 1 :])
@@ -104,6 +104,8 @@ class Evidence:
 
     def fit(self, start: MaskKernel, *, max_iter: int = 60) -> MaskKernel:
         """The MAP kernel, from ``start``, keeping its direction."""
+        from scipy.optimize import minimize
+
         if self.Y.shape[1] == 0:
             return start
         lo, hi = self.mean - 8, self.mean + 8

@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 from credex.posteriors.belief import Belief
 from credex.posteriors.evidence import JITTER, Evidence, default_kernel
@@ -249,6 +248,8 @@ def additive_solution(S: Floats, Y: Floats) -> Floats | None:
 
 def safe_cholesky(K: Floats, level: float) -> Floats:
     """Lower factor of K + jitter * level * I; the jitter grows only if it must."""
+    from scipy.linalg import cholesky
+
     jitter = JITTER
     diag = np.diag_indices(len(K))
     for _ in range(6):
@@ -264,4 +265,6 @@ def safe_cholesky(K: Floats, level: float) -> Floats:
 
 
 def _solve(L: Floats, X: Floats) -> Floats:
+    from scipy.linalg import solve_triangular
+
     return np.asarray(solve_triangular(L, X, lower=True, check_finite=False))

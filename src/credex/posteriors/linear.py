@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from credex.checks import check_level
 from credex.errors import InputError
@@ -345,6 +344,8 @@ def inverse_spd(a: Floats) -> Floats:
     (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
     called directly: SciPy's wrappers cost more than the work for a dozen features.
     """
+    from scipy.linalg.lapack import dpotrf, dpotri
+
     d = len(a)
     if d == 0:
         return np.empty((0, 0))

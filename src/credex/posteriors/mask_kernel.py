@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from credex.typing import Floats
 
@@ -192,6 +191,8 @@ def identical(S: Floats, T: Floats) -> Floats:
 
 def shapley_weights(S: Floats) -> Floats:
     """c_i(s) with phi_i = sum over all masks of c_i(s) v(s), (n, d)."""
+    from scipy.special import gammaln
+
     d = S.shape[1]
     size = np.round((S.sum(1) + d) / 2)[:, None]
     inside = S > 0
@@ -203,6 +204,8 @@ def shapley_weights(S: Floats) -> Floats:
 @lru_cache(maxsize=32)
 def _white_covariance(d: int) -> Floats:
     """Sum over all masks of c_i c_j, (d, d)."""
+    from scipy.special import gammaln
+
     s = np.arange(d)
     logw = gammaln(s + 1) + gammaln(d - s) - gammaln(d + 1)
     diag = 2 * np.exp(_log_binomial(d - 1, s) + 2 * logw).sum()
@@ -219,6 +222,8 @@ def _white_covariance(d: int) -> Floats:
 
 
 def _log_binomial(n: int, k: NDArray[np.int64]) -> Floats:
+    from scipy.special import gammaln
+
     return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, ndtri, stdtr, stdtrit
 
 from credex.typing import Floats
 
@@ -15,12 +14,16 @@ LARGE_DOF = 1e7
 
 def quantile(level: float, dof: float) -> float:
     """Two-sided critical value: the interval at ``level`` is mean ± quantile · scale."""
+    from scipy.special import ndtri, stdtrit  # half of what importing credex would cost
+
     p = 0.5 + level / 2.0
     return float(ndtri(p) if dof > LARGE_DOF else stdtrit(dof, p))
 
 
 def cdf(x: Floats, dof: float) -> Floats:
     """Distribution function at ``x`` (any shape)."""
+    from scipy.special import stdtr
+
     return np.asarray(stdtr(min(dof, LARGE_DOF), x))
 
 
@@ -49,6 +52,8 @@ class ErrorPosterior:
 
     def density(self, x: float) -> Floats | float:
         """Density of the error at ``x``."""
+        from scipy.special import gammaln
+
         nu = self.dof
         log_c = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from credex.posteriors import LinearPosterior, ShapleyPosterior
 from credex.posteriors.strata import strata
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from credex.recipes.base import Recipe
     from credex.recipes.shapley import ShapleyRecipe
     from credex.recipes.surrogate import SurrogateRecipe
+
+TENTH = 1.2815515655446004
+"""90 % quantile of the normal distribution."""
 
 MOST = 1e12
 """Rows beyond which a width counts as out of reach."""
@@ -196,7 +198,7 @@ def _solve(recipe: Recipe, now: _Now, limits: Width | RelativeWidth, level: floa
 
     _, dof = spread(float(units))
     # a residual variance from dof values is known to about ±√(2/dof); heavy tails: half more
-    wobble = np.sqrt(1 + 1.5 * float(ndtri(0.9)) * np.sqrt(2 / max(dof, 1.0)))
+    wobble = np.sqrt(1 + 1.5 * TENTH * np.sqrt(2 / max(dof, 1.0)))
     total = [_reach(partial(met, inflate=f), float(units), most) for f in (1 / wobble, 1.0, wobble)]
     more = [max(np.ceil(t - units), 0.0) * per_unit for t in total]
     asked = recipe.asked
