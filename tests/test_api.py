@@ -39,6 +39,7 @@ NAMES = {
     "RankingSettled",
     "RelativeWidth",
     "Tabular",
+    "Verification",
     "WallClock",
     "Width",
     "perturbations_to_go",

@@ -26,6 +26,7 @@ ORDER = [
     "explanation",
     "plots options",
     "goals batch",
+    "verify",
     "assemble",
     "explainer",
     "explainers",

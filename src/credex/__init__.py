@@ -27,6 +27,7 @@ from credex.stopping import (
     Width,
     perturbations_to_go,
 )
+from credex.verify import Verification
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ __all__ = [
     "RankingSettled",
     "RelativeWidth",
     "Tabular",
+    "Verification",
     "WallClock",
     "Width",
     "perturbations_to_go",

@@ -22,6 +22,7 @@ from credex.posteriors import Prior
 from credex.recipes.base import Asked, Context, Recipe, Settings
 from credex.stopping import Forecast, Rule, Width
 from credex.value import BATCH_BYTES, Desk
+from credex.verify import Verification, verify
 
 SEED_QUERIES = 200
 """Default number of queries a forecast spends."""
@@ -238,6 +239,36 @@ class Explainer(ABC):
             progress=progress,
             options=self.options.override(options),
         )
+
+    def verify(
+        self,
+        X: Any,
+        n: int = 50,
+        *,
+        width: float | Sequence[float] | None = None,
+        queries: int | None = None,
+        max_queries: int | None = None,
+        stop: Rule | None = None,
+        progress: bool | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> Verification:
+        """Measure how often the intervals hold on your own model.
+
+        Explains ``n`` rows of ``X`` (chosen by the seed) as asked, then each again exactly if it
+        has few enough features, else with twenty times the queries (10,000 at least), and counts.
+
+        Parameters
+        ----------
+        X
+            Rows to choose from.
+        n
+            How many rows; all if there are fewer.
+        width, queries, max_queries, stop, progress, **options
+            As in `explain_many`: the settings to be checked.
+        """
+        goals = Goals(width, queries, max_queries, stop)
+        opts = self.options.override(options)
+        return verify(self, X, n, goals=goals, options=opts, progress=progress)
 
     # -- for engines: not part of the public contract ------------------------------------------
 

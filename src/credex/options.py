@@ -140,6 +140,10 @@ class Options:
         check_names(given)
         return replace(self, **given) if given else self
 
+    def as_keywords(self) -> dict[str, Any]:
+        """All options as keywords of a call."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     def kept(self) -> dict[str, Any]:
         """Options as plain values, for an explanation to carry: `refine` takes them up again.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -137,13 +138,18 @@ class LinearPosterior:
         return np.asarray(self._v @ (self.products[1] + (lam * m)[:, None]))
 
     @cached_property
-    def _s2(self) -> Floats:
+    def _rss(self) -> Floats:
+        """Weighted residual sum of squares, ``(k,)``."""
         g, c, yy = self.products
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
         phi = self._phi
         rss = yy - 2 * np.sum(phi * c, axis=0) + np.einsum("ik,ij,jk->k", phi, g, phi)
-        shrink = np.sum(lam[:, None] * (phi - m[:, None]) ** 2, axis=0)
-        return np.asarray((np.maximum(rss, 0.0) + shrink) / self.n)
+        return np.asarray(np.maximum(rss, 0.0))
+
+    @cached_property
+    def _s2(self) -> Floats:
+        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
+        shrink = np.sum(lam[:, None] * (self._phi - m[:, None]) ** 2, axis=0)
+        return np.asarray((self._rss + shrink) / self.n)
 
     @cached_property
     def _scale2(self) -> Floats:
@@ -194,11 +200,8 @@ class LinearPosterior:
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         m = self.moments
-        g, c, yy = self.products
-        phi = self._phi
-        rss = yy - 2 * np.sum(phi * c, axis=0) + np.einsum("ik,ij,jk->k", phi, g, phi)
         with np.errstate(divide="ignore", invalid="ignore"):
-            r2 = np.where(m.yy > 0, 1 - np.maximum(rss, 0) / m.yy, np.nan)
+            r2 = np.where(m.yy > 0, 1 - self._rss / m.yy, np.nan)
         return float(r2[0]) if self.squeeze else np.asarray(r2)
 
     def interval(
@@ -226,24 +229,31 @@ class LinearPosterior:
             half = quantile(level, self.dof) * np.sqrt(np.outer(np.diag(self._v), self._scale2))
         return Interval(self._out(self._phi - half), self._out(self._phi + half), level)
 
+    def _walk(self) -> Iterator[tuple[Floats, Floats, Weights, Floats]]:
+        """Yield centred rows, residuals ``(n, k)``, weights and hat values, chunk by chunk."""
+        mom = self.moments
+        flat = self.intercept_kind == "flat"
+        centre = mom.z_mean if flat else np.zeros(self.d)
+        top = mom.y_mean if flat else np.zeros(self.k)
+        base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
+        for z, y, w in self.rows.chunks():
+            zc = z - centre
+            h = w * (base + np.einsum("ij,ij->i", zc @ self._v, zc))
+            yield zc, y - top - zc @ self._phi, w, h
+
     @cached_property
     def _robust_parts(self) -> tuple[Floats, Floats, float]:
         """Meat of the data ``(d, d, k)``, squared prior scores ``(d, k)``, trace of the hat."""
-        v, phi, mom = self._v, self._phi, self.moments
-        centre = mom.z_mean if self.intercept_kind == "flat" else np.zeros(self.d)
-        top = mom.y_mean if self.intercept_kind == "flat" else np.zeros(self.k)
-        base = 1.0 / mom.weight if self.intercept_kind == "flat" and mom.weight > 0 else 0.0
+        v, phi = self._v, self._phi
         meat = np.zeros((self.d, self.d, self.k))
         trace = 0.0
-        for z, y, w in self.rows.chunks():
-            zc = z - centre
-            h = w * (base + np.einsum("ij,ij->i", zc @ v, zc))
+        for zc, e, w, h in self._walk():
             trace += float(h.sum())
-            u = (y - top - zc @ phi) * (w / np.maximum(1 - h, 1e-8))[:, None]
+            u = e * (w / np.maximum(1 - h, 1e-8))[:, None]
             for j in range(self.k):
                 s = zc * u[:, j : j + 1] if j + 1 < self.k else np.multiply(zc, u[:, j:], out=zc)
                 if self.cluster > 1:
-                    s = s.reshape(-1, self.cluster, self.d).sum(axis=1)
+                    s = np.add.reduceat(s, np.arange(0, len(s), self.cluster), axis=0)
                 meat[:, :, j] += s.T @ s
         lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
         shrunk = 1 - lam * np.diag(v)
@@ -280,19 +290,12 @@ class LinearPosterior:
         starting point of a forecast. Third, ``(d, k)``, the sum of the squares of the rows' shares
         in each feature's variance.
         """
-        v, phi, mom = self._v, self._phi, self.moments
-        flat = self.intercept_kind == "flat"
-        centre = mom.z_mean if flat else np.zeros(self.d)
-        top = mom.y_mean if flat else np.zeros(self.k)
-        base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
         meat = np.zeros((self.d, self.d, self.k))
         fourth = np.zeros((self.d, self.k))
         hat, mass = 0.0, 0.0
-        for z, y, w in self.rows.chunks():
-            zc = z - centre
-            h = w * (base + np.einsum("ij,ij->i", zc @ v, zc))
-            e2 = (y - top - zc @ phi) ** 2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
-            fourth += ((zc @ v) ** 4).T @ e2**2
+        for zc, e, w, h in self._walk():
+            e2 = e**2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
+            fourth += ((zc @ self._v) ** 4).T @ e2**2
             for j in range(self.k):
                 meat[:, :, j] += (zc * e2[:, j : j + 1]).T @ zc
             hat += float(np.sum(h * e2.sum(axis=1)))
@@ -301,11 +304,8 @@ class LinearPosterior:
 
     def noise_variance(self) -> Floats:
         """Residual variance corrected for the parameters fitted, ``(k,)``."""
-        g, c, yy = self.products
-        phi = self._phi
-        rss = yy - 2 * np.sum(phi * c, axis=0) + np.einsum("ik,ij,jk->k", phi, g, phi)
-        spent = float(np.sum(self._v * g)) + (self.intercept_kind == "flat")
-        return np.asarray(np.maximum(rss, 0.0) / max(self.n - spent, 1.0))
+        spent = float(np.sum(self._v * self.products[0])) + (self.intercept_kind == "flat")
+        return np.asarray(self._rss / max(self.n - spent, 1.0))
 
     @property
     def robust_dof(self) -> float:
