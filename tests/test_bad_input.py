@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import signal
 
 import numpy as np
 import pandas as pd
@@ -658,7 +659,16 @@ def test_log_odds_of_a_certain_model(certain, rows):
 @pytest.mark.parametrize("how", [{"sampler": "exhaustive"}, {"posterior": "exact"}], ids=str)
 @pytest.mark.parametrize("d", [70, 1100])
 def test_more_coalitions_than_any_computer_can_ask(cls, how, d):
+    def too_long(signum, frame):
+        raise TimeoutError
+
     model = Counting(lambda z: 1.0 * z[:, 0])
-    with pytest.raises(cx.InputError, match=str(d)):
-        cls(model, cx.Masks(d)).explain(**how)
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(3)
+    try:
+        with pytest.raises(cx.InputError, match=str(d)):
+            cls(model, cx.Masks(d)).explain(**how)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
     assert model.calls == 0

@@ -24,7 +24,7 @@ ORDER = [
     "loop",
     "serialise show",
     "explanation",
-    "plots options",
+    "plots options auto",
     "goals batch",
     "verify",
     "assemble",

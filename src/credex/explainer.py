@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 from credex.assemble import Assembly
 from credex.batch import Case, drive, explain_batch
@@ -23,6 +24,9 @@ from credex.recipes.base import Asked, Context, Recipe, Settings
 from credex.stopping import Forecast, Rule, Width
 from credex.value import BATCH_BYTES, Desk
 from credex.verify import Verification, verify
+
+CALIBRATION = 32
+"""Queries that `Explainer.calibrate` asks, twice, or as many as a fit takes."""
 
 SEED_QUERIES = 200
 """Default number of queries a forecast spends."""
@@ -240,6 +244,22 @@ class Explainer(ABC):
             options=self.options.override(options),
         )
 
+    def calibrate(self, x: Any = None, *, cohort: Any = None) -> Self:
+        """Measure what a query costs, once, and return an explainer that knows it.
+
+        ``posterior="auto"`` then takes the Gaussian process where fewer queries pay. Asks the
+        model for a few coalitions of ``x``; give ``query_seconds=`` yourself to save that.
+        """
+        recipe, plan = self.prepare(Case(x, cohort), Goals(), self.options, Context())
+        queries = min(plan.ceiling, max(recipe.minimum, CALIBRATION))
+        seconds = []
+        for _ in range(2):  # the first call of a model is often slow
+            e = self.explain(x, queries=queries, cohort=cohort, posterior="linear", sampler="auto")
+            seconds.append(e.model_seconds / max(e.n_queries, 1))
+        known = copy.copy(self)
+        known.options = replace(self.options, query_seconds=max(min(seconds), 1e-9))
+        return known
+
     def verify(
         self,
         X: Any,
@@ -284,10 +304,18 @@ class Explainer(ABC):
                 msg = "start= is an explanation of another instance; leave it out"
                 raise InputError(msg)
             asked = case.start.asked
-        settings = self._settings(options)
+        settings, why = self._decided(options, goals, nb)
         settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
         recipe = self._recipe(nb, settings, context, asked)
+        recipe.why = why
         return recipe, goals.plan(recipe, self.default_ceiling)
+
+    def _decided(
+        self, options: Options, goals: Goals, nb: Neighbourhood
+    ) -> tuple[Settings, tuple[str, ...]]:
+        """Settings with ``posterior="auto"`` decided, and why; nothing to say if it was not."""
+        del goals, nb
+        return self._settings(options), ()
 
     def begin(
         self, recipe: Recipe, plan: Plan, desk: Desk, options: Options, *, pace: bool, cohort: Any
@@ -298,7 +326,7 @@ class Explainer(ABC):
             self.method,
             self._labels(nb),
             self._units(nb),
-            self._notes(nb, options),
+            (*recipe.why, *self._notes(nb, options)),
             recipe,
             desk.box,
             {

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from credex import show
+from credex.auto import choose_posterior
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.explainer import Explainer
 from credex.focused import Focused
+from credex.goals import Goals
 from credex.options import Options
 from credex.posteriors import Prior
 from credex.posteriors.shapley import FLAT
@@ -14,6 +20,9 @@ from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
 from credex.recipes.gaussian import GaussianRecipe
 from credex.recipes.shapley import ShapleyRecipe
 from credex.recipes.surrogate import SurrogateRecipe
+
+FREE_SAMPLERS = ("auto", "paired")
+"""Samplers with which ``posterior="auto"`` may take the Gaussian process."""
 
 
 class BayesSHAP(Explainer):
@@ -50,13 +59,29 @@ class BayesSHAP(Explainer):
     def _recipe(
         self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
     ) -> Recipe:
-        focused = isinstance(settings.sampler, Focused)
-        if settings.posterior == "gp" or (settings.posterior == "auto" and focused):
+        if settings.posterior == "gp":
             return GaussianRecipe(nb, settings, context, asked)
-        if focused:
+        if isinstance(settings.sampler, Focused):
             msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
             raise InputError(msg)
         return ShapleyRecipe(nb, settings, context, asked)
+
+    def _decided(
+        self, options: Options, goals: Goals, nb: Neighbourhood
+    ) -> tuple[Settings, tuple[str, ...]]:
+        if options.posterior != "auto":
+            return self._settings(options), ()
+        if isinstance(options.sampler_object(self.default_sampler)[0], Focused):
+            return self._settings(replace(options, posterior="gp")), ()
+        plain = options.recipe == "credex" and options.features is None
+        if not plain or options.background_uncertainty or options.sampler not in FREE_SAMPLERS:
+            return self._settings(options), ()
+        d = int(np.sum(nb.active))
+        ceiling = goals.ceiling()[0] or self.default_ceiling
+        if options.query_seconds is None or 2.0 ** min(d, 60) <= ceiling:
+            return self._settings(options), ()  # the regression, exact if it gets that far
+        choice = choose_posterior(d, ceiling, options.query_seconds)
+        return self._settings(replace(options, posterior=choice.posterior)), (choice.why,)
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
         if nb.by_masks:

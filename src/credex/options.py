@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from credex.checks import check_count, check_level
+from credex.checks import check_count, check_level, check_positive
 from credex.errors import InputError
 from credex.focused import Focused
 from credex.posteriors import Prior
@@ -39,6 +39,7 @@ class OptionsDict(TypedDict, total=False):
     kernel: Any
     background_uncertainty: bool
     batch_rows: int | None
+    query_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Options:
         Add what the choice of background rows contributes (BayesSHAP only).
     batch_rows
         Most rows of one model call; by default about 64 MB of input.
+    query_seconds
+        What one query costs; ``posterior="auto"`` decides by it. `Explainer.calibrate` measures it.
     """
 
     target: Any = None
@@ -94,6 +97,7 @@ class Options:
     kernel: Any = None
     background_uncertainty: bool = False
     batch_rows: int | None = None
+    query_seconds: float | None = None
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -123,6 +127,8 @@ class Options:
             raise InputError(msg)
         if self.features is not None:
             check_count("features", self.features)
+        if self.query_seconds is not None:
+            check_positive("query_seconds", self.query_seconds)
         if self.batch_rows is not None:
             check_count("batch_rows", self.batch_rows)
         if self.prior is not None and not isinstance(self.prior, Prior):
@@ -152,7 +158,8 @@ class Options:
         out = {
             f.name: getattr(self, f.name)
             for f in fields(self)
-            if f.name not in ("kernel", "prior", "batch_rows", "sampler", "seed", "level")
+            if f.name
+            not in ("kernel", "prior", "batch_rows", "sampler", "seed", "level", "query_seconds")
         }
         if isinstance(self.sampler, str):
             out["sampler"] = self.sampler

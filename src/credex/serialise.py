@@ -55,6 +55,7 @@ def dumps(e: Explanation) -> str:
     out.update({name: _array(getattr(e, name)) for name in ARRAYS})
     out["values"] = [_value(v) for v in e.values]
     out["label"] = _value(e.label)
+    out["settings"] = {**e.settings, "cohort": _value(e.settings.get("cohort"))}
     out["mean"] = _array(e.belief.mean)
     out["scale"] = _array(e.belief.scale)
     out["dof"] = e.belief.dof
@@ -109,7 +110,8 @@ def _built(raw: dict[str, Any]) -> Explanation:
         **{name: _read(a[name]) for name in ASKED_ARRAYS},
     )
     parts: dict[str, Any] = {name: _tuples(raw[name]) for name in PLAIN}
-    parts["payload"], parts["settings"] = raw["payload"], raw["settings"]
+    parts["payload"], parts["settings"] = raw["payload"], dict(raw["settings"])
+    parts["settings"]["cohort"] = _unvalue(raw["settings"].get("cohort"))
     parts.update({name: _read(raw[name]) for name in ARRAYS})
     known = {f.name for f in fields(Explanation)}
     parts = {k: v for k, v in parts.items() if k in known}

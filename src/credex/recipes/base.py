@@ -146,6 +146,8 @@ class Recipe(Protocol):
     """Most queries of the run; the loop sets it."""
     looks: bool
     """Whether the run may stop at any of several looks; the loop sets it."""
+    why: tuple[str, ...]
+    """Why this posterior was chosen, if it was."""
 
     @property
     def d(self) -> int:

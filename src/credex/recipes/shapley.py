@@ -15,6 +15,7 @@ import numpy as np
 
 from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
+from credex.errors import InputError
 from credex.kernels import shapley_kernel
 from credex.posteriors import (
     Belief,
@@ -74,6 +75,11 @@ class ShapleyRecipe:
         self.weights = np.asarray(neighbourhood.background_weights, dtype=np.float64)
         self.paired = bool(settings.sampler.paired) and settings.recipe != "paper"
         self._uniform = bool(getattr(settings.sampler, "uniform", False))
+        old = self.asked
+        if settings.background_uncertainty and old.full is not None and old.base_by_row is None:
+            msg = "what was asked before does not say which background row gave what: explain "
+            msg += "anew with background_uncertainty=True"
+            raise InputError(msg)
         self._stream: MaskStream | None = None
         self._posterior: Fit | None = None
 
@@ -235,6 +241,9 @@ class ShapleyRecipe:
 
     looks: bool = False
     """Whether the run may stop at any of several looks; set by the loop."""
+
+    why: tuple[str, ...] = ()
+    """Why this posterior was chosen, if it was."""
 
     def _spans(self, n: int, most_rows: int) -> Iterator[tuple[int, int]]:
         step = max(most_rows // len(self.weights), 1)

@@ -108,6 +108,7 @@ class SurrogateRecipe:
 
     limit: float = np.inf
     looks: bool = False
+    why: tuple[str, ...] = ()
 
     def open(self, ceiling: int) -> Talk[None]:
         """Ask for f(x); on masks that is a query."""
