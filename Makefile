@@ -10,7 +10,7 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench-overhead bench-batch bench-coverage docs clean
+.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench-batch: $(VENV)/.bench ## rows per second against lime and shap
 
 bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 	$(BIN)/python -m benchmarks.coverage $(ARGS)
+
+bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
 
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)

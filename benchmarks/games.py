@@ -66,11 +66,6 @@ class Game:
         """Mean |φ| over all instances: errors are printed relative to it."""
         return float(np.abs(self.phi).mean())
 
-    @property
-    def real(self) -> bool:
-        """Whether a model was fitted to make it."""
-        return self.name in REAL
-
 
 @dataclass(frozen=True)
 class Data:

@@ -64,7 +64,9 @@ def from_shapiq(game: Counted, budget: int, seed: int, *, name: str, **options: 
     import shapiq
 
     make = getattr(shapiq.approximator, name)
-    values = make(n=game.d, random_state=seed, **options).approximate(budget, game)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # slow sampling when nearly all coalitions are asked
+        values = make(n=game.d, random_state=seed, **options).approximate(budget, game)
     return np.array([values[(i,)] for i in range(game.d)])
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex.errors import CredexError, InputError, InterruptedRun
+from credex.errors import CredexError, InputError, InterruptedRun, ModelError
 from credex.explanation import Explanation, Explanations, Failure
 from credex.loop import Run, State
 from credex.options import Options
@@ -99,6 +101,7 @@ def explain_batch(
     rows = explainer.domain.split(X)
     cohorts = _cohorts(cohort, len(rows))
     done = _done(start, len(rows))
+    _check_same_rows(explainer, rows, done)
     todo = [i for i in range(len(rows)) if done[i] is None]
     jobs = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
     how = _how(explainer, jobs, workers)
@@ -296,6 +299,9 @@ def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]
             raise
         _threads(work, [i for i in todo if work.done[i] is None], jobs)
         return f"threads ({jobs}): the model cannot be pickled", counts
+    except BrokenExecutor as cause:
+        msg = "a worker process died (out of memory, or the model ended it); try workers='threads'"
+        raise ModelError(msg) from cause
     finally:
         with warnings.catch_warnings():  # joblib warns that blocks were given up: they were
             warnings.simplefilter("ignore", UserWarning)
@@ -348,7 +354,17 @@ def _done(start: Explanations | None, n: int) -> list[Item]:
     if len(start) != n:
         msg = f"start has {len(start)} rows, X has {n}"
         raise InputError(msg)
-    return list(start.items)
+    return [item if isinstance(item, Explanation) else None for item in start.items]
+
+
+def _check_same_rows(explainer: Explainer, rows: Sequence[Any], done: Sequence[Item]) -> None:
+    """Raise if what a batch goes on from was made of other rows."""
+    for i, item in enumerate(done):
+        if isinstance(item, Explanation):
+            own = explainer.domain.at(rows[i]).payload()
+            if json.dumps(own, default=str) != json.dumps(item.payload, default=str):
+                msg = f"start= has another row at position {i}: it belongs to another X"
+                raise InputError(msg)
 
 
 def _whole(n: object) -> bool:

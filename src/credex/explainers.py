@@ -59,6 +59,10 @@ class BayesSHAP(Explainer):
     def _recipe(
         self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
     ) -> Recipe:
+        if settings.kernel is not None or not settings.robust:
+            msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
+            msg += "recipe='paper'"
+            raise InputError(msg)
         if settings.posterior == "gp":
             return GaussianRecipe(nb, settings, context, asked)
         if isinstance(settings.sampler, Focused):
@@ -135,6 +139,9 @@ class BayesLIME(Explainer):
     def _recipe(
         self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
     ) -> Recipe:
+        if settings.background_uncertainty:
+            msg = "background_uncertainty= is for BayesSHAP; BayesLIME has no background"
+            raise InputError(msg)
         if settings.posterior == "gp" or isinstance(settings.sampler, Focused):
             msg = "posterior='gp' and sampler='focused' are for BayesSHAP; BayesLIME has 'linear'"
             raise InputError(msg)

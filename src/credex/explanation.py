@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import serialise, show
-from credex.checks import check_count
+from credex.checks import check_count, check_level
 from credex.errors import InputError
 from credex.posteriors import Belief, ErrorPosterior, Interval
 from credex.recipes.base import Asked
@@ -169,7 +169,7 @@ class Explanation:
 
     def sample(self, n: int, seed: int = 0) -> Floats:
         """Draw ``(n, d)`` or ``(n, d, k)`` importances from the posterior."""
-        return self._out(self.belief.sample(n, seed))
+        return self._out(self.belief.sample(check_count("sample(n)", n), seed))
 
     # -- forms ---------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class Explanation:
     def rank_range(self, *, output: Any = None, level: float | None = None) -> tuple[Any, Any]:
         """Lowest and highest rank (1 is the largest |φ|) of each feature at ``level``."""
         p = np.cumsum(self.rank_probabilities(output=output), axis=1)
-        tail = (1 - (self.level if level is None else level)) / 2
+        tail = (1 - check_level(self.level if level is None else level)) / 2
         if np.isnan(p).any():  # nothing is known: any rank
             return np.ones(len(p), dtype=np.int64), np.full(len(p), len(p))
         low = np.argmax(p > tail, axis=1) + 1
@@ -226,6 +226,9 @@ class Explanation:
     @classmethod
     def from_json(cls, source: str | Path) -> Explanation:
         """Read what `to_json` wrote: a path, or the text itself."""
+        if not isinstance(source, str | Path):
+            msg = f"from_json takes a path or the text itself; got {source!r}"
+            raise InputError(msg)
         if isinstance(source, str) and source.lstrip().startswith("{"):
             return serialise.loads(source)
         return serialise.loads(Path(source).read_text(encoding="utf-8"))

@@ -36,6 +36,7 @@ class Focused:
     pool: int = POOL
     batch: int = 16
     growth: float = 0.25
+    recycle: float = 1.0
     paired: bool = True
     uniform: bool = False
     name: str = "focused"

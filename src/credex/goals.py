@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from credex.checks import check_count, check_width
 from credex.errors import BudgetError, InputError
 from credex.loop import Plan
@@ -16,6 +14,9 @@ from credex.stopping import AnyOf, RelativeWidth, Rule, Width
 
 RELATIVE_WIDTH = 0.2
 """Default precision: every interval at most this share of the largest importance."""
+
+MOST_EXHAUSTIVE = 2**20
+"""Coalitions that are enumerated at most."""
 
 FIRST_LOOK = 64
 """Queries before the first look, or four for each feature if that is more."""
@@ -61,16 +62,25 @@ class Goals:
         name = min(counts, key=lambda n: counts[n])
         return counts[name], name
 
+    @staticmethod
+    def _all_of(recipe: Recipe) -> int:
+        """How many queries enumerating takes, if it can be done at all."""
+        if recipe.settings.noisy or not recipe.enumerable:
+            msg = "sampler='exhaustive' needs masks and a model without noise"
+            raise InputError(msg)
+        if recipe.everything > MOST_EXHAUSTIVE:
+            msg = f"{recipe.d} features have 2^{recipe.d} coalitions; at most {MOST_EXHAUSTIVE:,} "
+            msg += "are enumerated. Leave sampler='exhaustive' and posterior='exact' out"
+            raise BudgetError(msg, minimum=MOST_EXHAUSTIVE + 1)
+        return int(recipe.everything)
+
     def plan(self, recipe: Recipe, default_ceiling: int) -> Plan:
         """Make the plan for one instance; too small a budget fails here, before any query."""
         ceiling, reason = self.ceiling()
         exhaustive = recipe.settings.sampler_name == "exhaustive"
         least = recipe.minimum
         if exhaustive:
-            if not np.isfinite(recipe.everything):
-                msg = "sampler='exhaustive' needs masks and a model without noise"
-                raise InputError(msg)
-            least = int(recipe.everything)
+            least = self._all_of(recipe)
         if ceiling is not None and ceiling < least:
             what = "to enumerate all coalitions" if exhaustive else "with the linear posterior"
             msg = f"{reason}={ceiling} is too few for {recipe.d} features {what}: "

@@ -26,6 +26,9 @@ SLOW_ROW = 0.02
 CALL_SECONDS = 2.0
 """Aimed-at length of such a call."""
 
+FORECAST_FEATURES = 200
+"""Features up to which every look is planned by a forecast; above, looks are a quarter apart."""
+
 UNUSED = np.random.default_rng(0)
 """What samplers that draw nothing get: making a generator costs as much as a small fit."""
 
@@ -213,11 +216,11 @@ class _Clock:
             return min(room, max(plan.seeds - n, 2))
         more = 0.25 * n
         for rule in plan.rules:
-            if isinstance(rule, Width | RelativeWidth):
+            if isinstance(rule, Width | RelativeWidth) and r.d <= FORECAST_FEATURES:
                 forecast = r.forecast(rule, r.settings.level)
                 if forecast is not None:
                     # most of the way, never more than twice what is there: forecasts err
-                    more = min(max(0.8 * forecast.queries, 0.03 * n, 4), 2.0 * n)
+                    more = min(max(0.8 * forecast.queries, 0.05 * n, 4), 2.0 * n)
         return int(min(room, max(np.ceil(more), 2)))
 
     def end(self, reason: str) -> State:

@@ -24,12 +24,20 @@ class MaskStream:
         ``(n, d)`` masks asked before (units if the sequence is paired): skipped.
     repeat
         Begin again when the sequence ends (noisy models only).
+    recycle
+        Offer masks that were taken and not chosen again at once, ahead of new ones; otherwise
+        only when there are no new ones.
     """
 
     def __init__(
-        self, sequence: Sequence, known: Masks | None = None, *, repeat: bool = False
+        self,
+        sequence: Sequence,
+        known: Masks | None = None,
+        *,
+        repeat: bool = False,
+        recycle: float = 0.0,
     ) -> None:
-        self.sequence, self.repeat = sequence, repeat
+        self.sequence, self.repeat, self.recycle = sequence, repeat, recycle
         self._known = set() if known is None else {r.tobytes() for r in np.packbits(known, axis=1)}
         self._at = 0
         self._taken: Candidates | None = None
@@ -41,14 +49,15 @@ class MaskStream:
         parts: list[Masks] = []
         have = 0
         start = self._at
+        if self.recycle and self._left:
+            parts.append(self._leftovers(int(self.recycle * units)))
+            have = len(parts[0])
         while have < units:
             want = units - have if not self._known else max(units - have, READ)
             got = self.sequence.units(self._at, self._at + want)
             if len(got) == 0 and self._left:
-                left = np.concatenate(self._left)
-                parts.append(left[: units - have])
+                parts.append(self._leftovers(units - have))
                 have += len(parts[-1])
-                self._left = [left[len(parts[-1]) :]] if len(left) > len(parts[-1]) else []
                 continue
             if len(got) == 0:
                 if not self.repeat or self.sequence.capacity == 0:
@@ -73,8 +82,14 @@ class MaskStream:
         self._taken = Candidates(z, np.arange(start, start + len(z)))
         return self._taken
 
+    def _leftovers(self, n: int) -> Masks:
+        """At most ``n`` units that were taken before and not chosen."""
+        left = np.concatenate(self._left)
+        self._left = [left[n:]] if len(left) > n else []
+        return left[:n]
+
     def keep_rest(self, chosen: Candidates) -> None:
-        """Put what was taken last and not chosen aside; it comes back when nothing else is left."""
+        """Put what was taken last and not chosen aside."""
         taken = self._taken
         if taken is None or len(chosen) == len(taken):
             return

@@ -139,7 +139,7 @@ class GPPosterior:
     scale : (k, d, d) scale matrices of the t distribution; covariance is dof/(dof-2) times that.
     dof : degrees of freedom.
     state : what it was computed from; None when the answer is exact.
-    exact : "" or the reason why nothing is uncertain ("all pairs known", "additive").
+    exact : "" or the reason why nothing is uncertain ("all pairs known").
     """
 
     mean: Floats
@@ -177,16 +177,19 @@ class GPPosterior:
             return cls(
                 2 * shapley_weights(S).T @ Y, np.zeros((k, d, d)), np.inf, None, "all pairs known"
             )
+        floor = (ROUNDOFF * np.abs(Y).max(0)) ** 2
+        i = np.arange(d)
         if not noisy and (beta := additive_solution(S, Y)) is not None:
-            return cls(beta, np.zeros((k, d, d)), np.inf, None, "additive")
+            # as far as was asked: what the process would find too, less its rounding
+            scale = np.zeros((k, d, d))
+            scale[:, i, i] = floor[:, None]
+            return cls(beta, scale, 3.0, state)
         centre = np.eye(d) - 1 / d if not noisy else np.eye(d)
         mean = state.mean
         if not noisy:  # numerically, what conditioning on row 0 says already
             mean = mean + (2 * Y[0] - mean.sum(0)) / d
         C = centre @ state.unit_covariance() @ centre
         scale = state.honest_scale()[:, None, None] * C * (LOOKS**2 if looks else 1.0)
-        floor = (ROUNDOFF * np.abs(Y).max(0)) ** 2
-        i = np.arange(d)
         scale[:, i, i] = np.maximum(scale[:, i, i], floor[:, None]) if d > 1 else 0.0
         return cls(mean, scale, min(3 + len(S) / 16, MAX_DOF), state)
 

@@ -165,6 +165,11 @@ class Recipe(Protocol):
         ...
 
     @property
+    def enumerable(self) -> bool:
+        """Whether its perturbations can be listed: masks can, perturbed rows of a table cannot."""
+        ...
+
+    @property
     def unasked(self) -> float:
         """Perturbations that were not asked yet; infinite if they never end."""
         ...
@@ -235,6 +240,15 @@ def same_outputs(y: Outputs, full: Floats | None) -> Outputs:
         msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} before"
         raise ModelOutputError(msg)
     return y
+
+
+def never_certain(belief: Belief, full: Floats) -> Belief:
+    """Widths of a noisy model's importances that came out as zero are set to a hair's breadth."""
+    hair = (1e-9 * np.maximum(1.0, np.abs(full))) ** 2
+    scale = belief.scale.copy()
+    at = np.arange(len(scale))
+    scale[at, at] = np.maximum(scale[at, at], hair)
+    return Belief(belief.mean, scale, belief.dof)
 
 
 def spread_over(belief: Belief, active: Masks) -> Belief:

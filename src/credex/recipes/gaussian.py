@@ -20,8 +20,8 @@ from credex.recipes.base import (
     Context,
     Fitted,
     Settings,
+    never_certain,
     powers_of_two,
-    selection_note,
     spread_over,
 )
 from credex.recipes.shapley import ShapleyRecipe
@@ -116,8 +116,9 @@ class GaussianRecipe(ShapleyRecipe):
         g = self.gp()
         k = len(self.full)
         error, r2 = self._misfit(g.mean)
+        belief = never_certain(g.belief, self.full) if self.settings.noisy else g.belief
         return Fitted(
-            spread_over(g.belief, self.active),
+            spread_over(belief, self.active),
             error,
             r2,
             exact=bool(g.exact),
@@ -125,8 +126,6 @@ class GaussianRecipe(ShapleyRecipe):
             intercept=self.base,
             local_prediction=self.base + g.mean.sum(axis=0),
             selected=np.ones((len(self.active), k), dtype=np.bool_),
-            notes=selection_note(None, self.d)
-            + (("the game is additive as far as was asked",) if g.exact == "additive" else ()),
         )
 
     def _misfit(self, phi: Floats) -> tuple[ErrorPosterior, Floats]:

@@ -36,6 +36,7 @@ from credex.recipes.base import (
     Talk,
     coalitions,
     linked,
+    never_certain,
     powers_of_two,
     same_outputs,
     selection_note,
@@ -50,6 +51,9 @@ from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream
 from credex.typing import Floats, Masks, Outputs
 from credex.value import Answer, Ask
+
+UNCHECKED = "no row was asked twice: the budget was just enough for every coalition"
+"""Said of an exact answer of a model that may, for all we know, be random."""
 
 ONLY_ENDS = 100
 """Most repeats of the two ends if there is nothing else to ask (one feature, noisy model)."""
@@ -75,6 +79,9 @@ class ShapleyRecipe:
         self.weights = np.asarray(neighbourhood.background_weights, dtype=np.float64)
         self.paired = bool(settings.sampler.paired) and settings.recipe != "paper"
         self._uniform = bool(getattr(settings.sampler, "uniform", False))
+        if settings.background_uncertainty and neighbourhood.by_masks:
+            msg = "background_uncertainty=True needs a background; masks have none"
+            raise InputError(msg)
         old = self.asked
         if settings.background_uncertainty and old.full is not None and old.base_by_row is None:
             msg = "what was asked before does not say which background row gave what: explain "
@@ -118,6 +125,11 @@ class ShapleyRecipe:
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
         return int(max(min(left, self.unasked), 0))
+
+    @property
+    def enumerable(self) -> bool:
+        """Coalitions can be listed."""
+        return True
 
     @property
     def unasked(self) -> float:
@@ -282,7 +294,8 @@ class ShapleyRecipe:
         known = self._masks()
         if known is not None and self.paired:
             known = known[0::2]
-        return MaskStream(self._sequence(), known, repeat=self.settings.noisy)
+        recycle = float(getattr(self.settings.sampler, "recycle", 0.0))
+        return MaskStream(self._sequence(), known, repeat=self.settings.noisy, recycle=recycle)
 
     def _sequence(self) -> Sequence:
         d, seed, s = self.d, self.settings.seed, self.settings
@@ -314,7 +327,10 @@ class ShapleyRecipe:
             belief, error, r2, selected = self._sparse(p)
         if self.settings.background_uncertainty:
             belief = self._with_background(belief)
+        if self.settings.noisy:
+            belief = never_certain(belief, self.full)
         intercept = self.base if not isinstance(p, LinearPosterior) else np.zeros(k)
+        unchecked = exact and not self.asked.checked
         return Fitted(
             spread_over(belief, self.active),
             error,
@@ -324,7 +340,8 @@ class ShapleyRecipe:
             intercept,
             intercept + belief.mean.sum(axis=0),
             selected,
-            selection_note(self.settings.features, self.d),
+            selection_note(self.settings.features, self.d)
+            + ((UNCHECKED,) if unchecked and self.d > 0 else ()),
         )
 
     def predictive(self) -> Predictive | None:

@@ -19,6 +19,7 @@ from credex.recipes.base import (
     Talk,
     coalitions,
     linked,
+    never_certain,
     powers_of_two,
     same_outputs,
     selection_note,
@@ -79,6 +80,11 @@ class SurrogateRecipe:
         if not self.by_masks or self.settings.noisy:
             return np.inf
         return powers_of_two(self.d)
+
+    @property
+    def enumerable(self) -> bool:
+        """Masks can be listed, perturbed rows cannot."""
+        return self.by_masks
 
     @property
     def unasked(self) -> float:
@@ -267,6 +273,8 @@ class SurrogateRecipe:
             belief = self.belief_of(p)
             intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
         exact = isinstance(p, ExactPosterior)
+        if self.settings.noisy and self.asked.full is not None:
+            belief = never_certain(belief, self.asked.full)
         return Fitted(
             belief,
             error,
