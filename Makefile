@@ -27,13 +27,13 @@ check: $(VENV)/.test ## lint and types only
 	$(BIN)/mypy
 
 bench-overhead: $(VENV)/.bench ## time per explanation against the floor, lime and shap
-	$(BIN)/python -m benchmarks.overhead $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead $(ARGS)
 
 bench-batch: $(VENV)/.bench ## rows per second against lime and shap
-	$(BIN)/python -m benchmarks.batch $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.batch $(ARGS)
 
 bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
-	$(BIN)/python -m benchmarks.coverage $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage $(ARGS)
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)

@@ -12,7 +12,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
     "typing errors",
-    "checks",
+    "checks threads",
     "posteriors",
     "kernels blackbox",
     "domains",

@@ -14,6 +14,7 @@ from credex.errors import InterruptedRun, ModelError
 from credex.posteriors import Belief
 from credex.recipes.base import Asked, Fitted, Recipe
 from credex.stopping import RelativeWidth, Rule, Width
+from credex.threads import one_blas_thread
 from credex.typing import Floats
 from credex.value import Answer, Ask
 
@@ -139,15 +140,17 @@ def run(
     try:
         yield from recipe.open(plan.ceiling)
         while True:
-            state = clock.look()
+            with one_blas_thread():
+                state = clock.look()
             if state is not None:
                 yield state
                 if state.stop_reason is not None:
                     return
-            n = clock.step()
             adaptive = not getattr(recipe.settings.sampler, "uniform", False)
-            fit = recipe.predictive() if adaptive else None
-            chosen = recipe.choose(n, fit, clock.rng if adaptive else UNUSED)
+            with one_blas_thread():
+                n = clock.step()
+                fit = recipe.predictive() if adaptive else None
+                chosen = recipe.choose(n, fit, clock.rng if adaptive else UNUSED)
             if len(chosen) == 0:
                 yield clock.end("exhausted")
                 return

@@ -1,0 +1,32 @@
+"""One BLAS thread for our own small matrices.
+
+Matrices here have some dozens of columns. A second BLAS thread gains nothing on them, and on a busy
+machine the two wait for each other: explanations become ten to a hundred times slower. The model
+is called outside of this and keeps all its threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    controller = ThreadpoolController()
+    return controller if any(i["num_threads"] > 1 for i in controller.info()) else None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside the block."""
+    controller = _controller()
+    if controller is None:
+        yield
+        return
+    with controller.limit(limits=1, user_api="blas"):
+        yield
