@@ -18,6 +18,7 @@ from credex.posteriors import Prior
 from credex.posteriors.shapley import FLAT
 from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
 from credex.recipes.gaussian import GaussianRecipe
+from credex.recipes.gaussian_surrogate import GaussianSurrogateRecipe
 from credex.recipes.shapley import ShapleyRecipe
 from credex.recipes.surrogate import SurrogateRecipe
 
@@ -142,9 +143,11 @@ class BayesLIME(Explainer):
         if settings.background_uncertainty:
             msg = "background_uncertainty= is for BayesSHAP; BayesLIME has no background"
             raise InputError(msg)
-        if settings.posterior == "gp" or isinstance(settings.sampler, Focused):
-            msg = "posterior='gp' and sampler='focused' are for BayesSHAP; BayesLIME has 'linear'"
+        if isinstance(settings.sampler, Focused):
+            msg = "sampler='focused' is for BayesSHAP; BayesLIME draws at random"
             raise InputError(msg)
+        if settings.posterior == "gp":
+            return GaussianSurrogateRecipe(nb, settings, context, asked)
         return SurrogateRecipe(nb, settings, context, asked)
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:

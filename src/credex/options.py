@@ -53,8 +53,8 @@ class Options:
     level
         Level of the intervals, 0.95.
     posterior
-        ``"auto"``, ``"linear"``, ``"gp"`` (a Gaussian process over masks: fewer queries, more
-        arithmetic; BayesSHAP only) or ``"exact"``.
+        ``"auto"``, ``"linear"``, ``"gp"`` (a Gaussian process: fewer queries, more arithmetic)
+        or ``"exact"``.
     sampler
         ``"auto"``, ``"random"``, ``"paired"``, ``"focused"`` (with the Gaussian process),
         ``"exhaustive"``, or an object (`PaperFocused`).
@@ -175,7 +175,7 @@ class Options:
         s = self.sampler
         if not isinstance(s, str):
             return s, str(getattr(s, "name", type(s).__name__))
-        gp = self.posterior == "gp"
+        gp = self.posterior == "gp" and default == "paired"
         name = ("focused" if gp else default) if s == "auto" else s
         if name == "focused":
             return Focused(), name

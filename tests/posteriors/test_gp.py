@@ -215,7 +215,11 @@ def test_what_does_not_go_together_is_said():
     with pytest.raises(cx.InputError, match="gp"):
         cx.BayesSHAP(v, cx.Masks(6), posterior="linear", sampler="focused").explain(queries=30)
     with pytest.raises(cx.InputError, match="BayesSHAP"):
-        cx.BayesLIME(v, cx.Masks(6), posterior="gp").explain(queries=30)
+        cx.BayesLIME(v, cx.Masks(6), posterior="gp", sampler="focused").explain(queries=30)
+    with pytest.raises(cx.InputError, match="random"):
+        cx.BayesLIME(v, cx.Masks(6), posterior="gp", sampler="paired").explain(queries=30)
+    with pytest.raises(cx.InputError, match="linear"):
+        cx.BayesLIME(v, cx.Masks(6), posterior="gp", features=2).explain(queries=30)
 
 
 def test_repeatable():

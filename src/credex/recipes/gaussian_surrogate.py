@@ -1,0 +1,148 @@
+"""BayesLIME with a Gaussian process: the same coefficients from fewer queries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from credex.domains import Neighbourhood
+from credex.errors import InputError
+from credex.kernels import Exponential
+from credex.posteriors import Belief, ErrorPosterior, ExactPosterior
+from credex.posteriors.student import quantile
+from credex.posteriors.surrogate_gp import AllMasks, Pool, SurrogateGP
+from credex.posteriors.surrogate_kernel import Kernel
+from credex.recipes.base import Asked, Context, Fitted, Settings, never_certain
+from credex.recipes.surrogate import SurrogateRecipe
+from credex.stopping import Forecast, RelativeWidth, Width
+from credex.typing import Floats
+
+POOL = 10_000
+"""Perturbations of a table that are drawn but never asked: what the coefficients project over."""
+
+POOL_SEED = 1_000_003
+"""Added to the seed for that pool, so that it holds none of the rows that are asked."""
+
+
+class GaussianSurrogateRecipe(SurrogateRecipe):
+    """A process over masks, or over the perturbed inputs of a table, projected on LIME's design."""
+
+    def __init__(
+        self,
+        neighbourhood: Neighbourhood,
+        settings: Settings,
+        context: Context,
+        asked: Asked | None = None,
+    ) -> None:
+        super().__init__(neighbourhood, settings, context, asked)
+        if settings.sampler_name != "random":
+            msg = "posterior='gp' of BayesLIME goes with sampler='random'"
+            raise InputError(msg)
+        if settings.features is not None or settings.recipe == "paper" or not settings.robust:
+            msg = "features=, recipe='paper' and robust=False need posterior='linear'"
+            raise InputError(msg)
+        if self.by_masks and not isinstance(self.kernel, Exponential):
+            msg = "posterior='gp' on masks needs an Exponential kernel"
+            raise InputError(msg)
+        self._hyper: Kernel | None = None
+        self._gp: tuple[int, SurrogateGP] | None = None
+
+    def _over(self) -> AllMasks | Pool:
+        """What the coefficients project over: all masks, or a pool of unasked perturbations."""
+        d = self.d
+        if self.by_masks:
+            steps = np.arange(d + 1)[:, None] > np.arange(d)  # s present, s = 0 … d
+            return AllMasks(np.asarray(self.kernel.weights(steps, self.origin)))
+
+        def draw() -> tuple[Floats, Floats]:
+            p = self.neighbourhood.perturb(self.settings.seed + POOL_SEED, 0, POOL)
+            return p.coordinates(), p.design.astype(np.float64)
+
+        coordinates, design = draw()
+        weights = np.asarray(self.kernel.weights(design, self.origin))
+        return Pool(coordinates, design, weights)
+
+    def _rows(self) -> tuple[Floats, Floats, Floats]:
+        """Coordinates ``(n, p)``, design ``(n, d)`` and outputs ``(n, k)`` of what was asked."""
+        rows = self.asked.rows
+        design, y = rows.design().astype(np.float64), rows.y()
+        if self.by_masks:
+            if self.asked.full is not None:  # f(x) is a value like any other here
+                design = np.vstack([np.ones((1, self.d)), design])
+                y = np.vstack([self.asked.full[None, :], y])
+            return design, design, y
+        if self.asked.cursor != rows.n:
+            msg = "posterior='gp' on a table needs all perturbations of one seed, in order"
+            raise InputError(msg)
+        drawn = self.neighbourhood.perturb(self.settings.seed, 0, rows.n)
+        return drawn.coordinates(), design, y
+
+    def gp(self) -> SurrogateGP:
+        """The posterior of what was asked."""
+        n = self.asked.rows.n
+        if self._gp is None or self._gp[0] != n:
+            x, m, y = self._rows()
+            found = SurrogateGP.fit(
+                x,
+                m,
+                y,
+                self._over(),
+                noisy=self.settings.noisy,
+                start=self._hyper if self.looks else None,
+                looks=self.looks,
+            )
+            self._gp, self._hyper = (n, found), found.kernel
+        return self._gp[1]
+
+    def fit(self) -> Fitted | None:
+        """Fit what was asked."""
+        rows = self.asked.rows
+        if rows.n < self.d + 2 or self.asked.full is None:
+            return None
+        if isinstance(self.posterior(), ExactPosterior):
+            return super().fit()
+        g = self.gp()
+        belief = Belief(g.mean, g.scale, g.dof)
+        if self.settings.noisy:
+            belief = never_certain(belief, self.asked.full)
+        error, r2 = self._misfit(g)
+        return Fitted(
+            belief,
+            error,
+            r2,
+            exact=False,
+            posterior="gp",
+            intercept=g.intercept,
+            local_prediction=np.asarray(g.intercept + self.origin @ g.mean),
+            selected=np.ones((self.d, len(g.intercept)), dtype=np.bool_),
+        )
+
+    def _misfit(self, g: SurrogateGP) -> tuple[ErrorPosterior, Floats]:
+        """Error of the linear explanation over what was asked, and its weighted R²."""
+        rows, p = self.asked.rows, self.settings.prior
+        k = len(g.intercept)
+        rss, total = np.zeros(k), float(rows.w().sum())
+        mean = rows.w() @ rows.y() / total
+        spread = np.zeros(k)
+        for z, y, w in rows.chunks():
+            rss += w @ (y - g.intercept - z @ g.mean) ** 2
+            spread += w @ (y - mean) ** 2
+        dof = p.n0 + rows.n
+        with np.errstate(divide="ignore", invalid="ignore"):
+            r2 = np.where(spread > 0, 1 - rss / spread, np.nan)
+        return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + rss) / dof)), r2
+
+    def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
+        """How many more queries, if widths go on to fall with the root of the rows."""
+        n = self.asked.rows.n
+        if n < self.d + 2 or isinstance(self.posterior(), ExactPosterior):
+            return super().forecast(limits, level)
+        g = self.gp()
+        allowed = np.asarray(limits.limits(g.mean))
+        deviation = Belief(g.mean, g.scale, g.dof).deviation
+        ratio = float(np.max(2 * quantile(level, g.dof) * deviation / allowed))
+        more = float(min(max(np.ceil(n * (ratio**2 - 1)), 0.0), self.unasked))
+        cost = self.asked.model_seconds / max(self.asked.n_queries, 1)
+        width = limits.width if isinstance(limits, Width) else float(allowed.min())
+        return Forecast(
+            more, more / 2, 1.3 * more, more, more * cost, self.asked.n_queries, width, level
+        )
