@@ -87,7 +87,8 @@ class Explainer(ABC):
             Ask this many, never more; fewer only if the answer is exact or one mask is short of
             a pair.
         max_queries
-            Ceiling on ``width`` and ``stop``.
+            Ceiling on ``width`` and ``stop``; by default 2,000 (BayesLIME: 5,000). A run that hits
+            it has ``converged`` False.
         stop
             A rule, or several joined with ``|``, such as ``RankingSettled(3, 0.95)``.
         start
@@ -98,7 +99,9 @@ class Explainer(ABC):
             Any option of the constructor, for this call only.
 
         With neither ``width``, ``queries`` nor ``stop``, the run ends when every interval is at
-        most 20 % of the largest importance, or at 2,000 queries (BayesLIME: 5,000).
+        most 20 % of the largest importance, or at the ceiling. Options, all with defaults:
+        ``target``, ``level``, ``posterior``, ``sampler``, ``seed``, ``prior``, ``link``,
+        ``noisy``, ``recipe``, ``features``, ``selection`` and more: see `credex.options.Options`.
         """
         goals = Goals(width, queries, max_queries, stop)
         opts = self.options.override(options)

@@ -201,7 +201,8 @@ class Explanation:
 
     def rank_range(self, *, output: Any = None, level: float | None = None) -> tuple[Any, Any]:
         """Lowest and highest rank (1 is the largest |φ|) of each feature at ``level``."""
-        p = np.cumsum(self.rank_probabilities(output=output), axis=1)
+        ranks = self.belief.rank_probabilities(self._output(output), signed=False, draws=4_000)
+        p = np.cumsum(ranks, axis=1)
         tail = (1 - check_level(self.level if level is None else level)) / 2
         if np.isnan(p).any():  # nothing is known: any rank
             return np.ones(len(p), dtype=np.int64), np.full(len(p), len(p))
@@ -385,5 +386,7 @@ class Explanations(Sequence[Explanation]):
         return np.stack([read(e) if isinstance(e, Explanation) else blank for e in self.items])
 
     def __repr__(self) -> str:
+        left = sum(item is None for item in self.items)
         bad = f", {len(self.errors)} failed" if self.errors else ""
+        bad += f", {left} to go" if left else ""
         return f"<{len(self)} explanations{bad}; {self.n_model_rows:,} model rows>"

@@ -13,7 +13,7 @@ import numpy as np
 from credex.errors import InterruptedRun, ModelError
 from credex.posteriors import Belief
 from credex.recipes.base import Asked, Fitted, Recipe
-from credex.stopping import RelativeWidth, Rule, Width
+from credex.stopping import RelativeWidth, Rule, WallClock, Width
 from credex.threads import one_blas_thread
 from credex.typing import Floats
 from credex.value import Answer, Ask
@@ -191,6 +191,8 @@ class _Clock:
         r, plan = self.recipe, self.plan
         spent = r.room(plan.ceiling) < (2 if r.settings.sampler.paired else 1)
         complete = r.asked.n_queries >= r.everything or r.d <= 1
+        if self._time_is_up():
+            return self._state(r.fit(), "wall clock", converged=False)
         early = plan.fixed or (r.asked.n_queries < plan.seeds and r.asked.rows.n == 0)
         if early and not spent and not complete:
             return None
@@ -208,10 +210,26 @@ class _Clock:
             return self._state(fitted, reason, converged=False)
         return state
 
+    def _time_is_up(self) -> bool:
+        gone = time.perf_counter() - self.start
+        return any(isinstance(r, WallClock) and gone >= r.seconds for r in self.plan.rules)
+
+    def _room(self) -> int:
+        """Queries that fit under the ceiling and, as far as can be told, into the time."""
+        r = self.recipe
+        room = r.room(self.plan.ceiling)
+        limits = [rule.seconds for rule in self.plan.rules if isinstance(rule, WallClock)]
+        if limits and r.asked.n_queries:
+            left = min(limits) - (time.perf_counter() - self.start)
+            each = r.asked.model_seconds / max(r.asked.n_model_rows, 1) * r.rows_per_query
+            if each > 0:
+                room = min(room, max(int(left / each), 2))
+        return room
+
     def step(self) -> int:
         """How many perturbations to the next look."""
         r, plan = self.recipe, self.plan
-        room = r.room(plan.ceiling)
+        room = self._room()
         if plan.fixed or r.settings.sampler_name == "exhaustive":
             return room
         n = r.asked.n_queries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any, TypedDict
 
 import numpy as np
@@ -15,6 +16,8 @@ from credex.posteriors import Prior
 from credex.samplers import Paired, Random, Sampler
 from credex.selection import METHODS
 
+CALLS = ("width", "queries", "max_queries", "stop", "start", "cohort")
+DOMAIN = ("background", "weights", "bins", "around", "categorical", "missing")
 POSTERIORS = ("auto", "linear", "gp", "exact")
 SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
 LINKS = ("identity", "logit")
@@ -49,7 +52,7 @@ class Options:
     Attributes
     ----------
     target
-        Output to explain: index or class label; ``None`` explains all.
+        Output to explain: a class label of the model, or else an index; ``None`` explains all.
     level
         Level of the intervals, 0.95.
     posterior
@@ -191,7 +194,14 @@ def check_names(given: Mapping[str, Any]) -> None:
     known = {f.name for f in fields(Options)}
     for name in given:
         if name not in known:
-            msg = f"there is no option {name!r}; there are: {', '.join(sorted(known))}"
+            msg = f"there is no option {name!r}"
+            near = get_close_matches(name, [*known, *CALLS, *DOMAIN], 1)
+            if name in DOMAIN or (near and near[0] in DOMAIN):
+                word = name if name in DOMAIN else near[0]
+                msg += f"; {word}= belongs to the domain: cx.Tabular(X, {word}=…)"
+            elif near:
+                msg += f" (did you mean {near[0]!r}?)"
+            msg += f"; there are: {', '.join(sorted(known))}; and for a call {', '.join(CALLS)}"
             raise InputError(msg)
 
 

@@ -26,7 +26,7 @@ ENDS = {
     "relative width": "the intervals are narrow beside the largest importance",
     "ranking settled": "the ranking is settled",
     "wall clock": "the time was up",
-    "ceiling": "the queries ran out before the precision was met",
+    "ceiling": "the queries ran out before the precision was met (raise max_queries=)",
     "max_queries": "the queries ran out before the precision was met",
     "model error": "the model failed",
     "running": "not finished yet",
@@ -149,7 +149,8 @@ def headline(e: Explanation, output: int) -> str:
 def ending(e: Explanation) -> str:
     """Why the run ended, in words."""
     if e.exact:
-        return "exact: every coalition was asked" if e.method == "BayesSHAP" else "exact"
+        what = "exact: every coalition was asked"
+        return what + (", for this background" if any("background:" in n for n in e.notes) else "")
     return f"stopped: {ENDS.get(e.stop_reason, e.stop_reason)}"
 
 

@@ -176,15 +176,15 @@ class RankingSettled(Combines):
 class WallClock(Combines):
     """Stop after ``seconds`` (looked at between batches)."""
 
-    limit: float
+    seconds: float
     precise: bool = False
 
     def __post_init__(self) -> None:
-        check_positive("WallClock(seconds)", self.limit)
+        check_positive("WallClock(seconds)", self.seconds)
 
     def check(self, look: Look) -> str | None:
         """Stop when the time is up."""
-        return "wall clock" if look.seconds >= self.limit else None
+        return "wall clock" if look.seconds >= self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,11 +227,13 @@ def linked(y: Floats, link: str) -> Floats:
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
-def selection_note(keep: int | None, d: int) -> tuple[str, ...]:
+def selection_note(keep: int | None, d: int, *, shares: bool = False) -> tuple[str, ...]:
     """What to say of an explanation that kept some features only."""
     if keep is None or keep >= d:
         return ()
-    return (f"{keep} of {d} features, chosen on the same queries: intervals are widened for that",)
+    note = f"{keep} of {d} features, chosen on the same queries: intervals are widened for that"
+    all_of_it = "these share all of f(x) − base: not the Shapley values among all features"
+    return (note, all_of_it) if shares else (note,)
 
 
 def same_outputs(y: Outputs, full: Floats | None) -> Outputs:

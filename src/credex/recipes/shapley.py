@@ -340,7 +340,7 @@ class ShapleyRecipe:
             intercept,
             intercept + belief.mean.sum(axis=0),
             selected,
-            selection_note(self.settings.features, self.d)
+            selection_note(self.settings.features, self.d, shares=True)
             + ((UNCHECKED,) if unchecked and self.d > 0 else ()),
         )
 
