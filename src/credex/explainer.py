@@ -60,6 +60,15 @@ class Explainer(ABC):
         self.model = model
         self.options = Options().override(options)
         self.box = BlackBox(model, self.options.target)
+        self._context = Context()  # masks and factorisations of a seed, made once
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without what can be made again."""
+        return {k: v for k, v in self.__dict__.items() if k != "_context"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._context = Context()
 
     # -- one instance --------------------------------------------------------------------------
 
@@ -432,7 +441,7 @@ class Explainer(ABC):
     def _states(
         self, case: Case, goals: Goals, options: Options, *, looks: bool = False
     ) -> Iterator[State]:
-        recipe, plan = self.prepare(case, goals, options, Context())
+        recipe, plan = self.prepare(case, goals, options, self._context)
         if looks and plan.fixed:  # somebody wants to watch
             plan = replace(plan, rules=(_Never(),))
         return self._drive(recipe, plan, options, case.cohort)

@@ -113,6 +113,10 @@ class Fitted:
     notes: tuple[str, ...] = ()
 
 
+KEPT = 16
+"""Sequences and factorisations that a context keeps."""
+
+
 class Context:
     """Things that rows of a batch share: sequences of masks, factorisations. Thread-safe."""
 
@@ -124,7 +128,7 @@ class Context:
         """Return what is stored under ``key``, made if it is not there."""
         with self._lock:
             if key not in self._store:
-                if len(self._store) >= 64:
+                if len(self._store) >= KEPT:
                     self._store.pop(next(iter(self._store)))
                 self._store[key] = make()
             found: T = self._store[key]

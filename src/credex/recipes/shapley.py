@@ -55,6 +55,9 @@ from credex.value import Answer, Ask
 UNCHECKED = "no row was asked twice: the budget was just enough for every coalition"
 """Said of an exact answer of a model that may, for all we know, be random."""
 
+KEEP_MASKS = 1_000_000
+"""Factorisations of larger sets of masks (coalitions × features) are not kept."""
+
 ONLY_ENDS = 100
 """Most repeats of the two ends if there is nothing else to ask (one feature, noisy model)."""
 
@@ -413,7 +416,7 @@ class ShapleyRecipe:
                 masks, paired=self.paired, uniform=self._uniform, prior=prior, columns=columns
             )
 
-        if columns is not None:
+        if columns is not None or masks.size > KEEP_MASKS:
             return make()
         packed = np.packbits(masks).tobytes()
         return self.context.once(("geometry", masks.shape, packed, prior), make)
