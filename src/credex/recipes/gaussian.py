@@ -67,7 +67,7 @@ class GaussianRecipe(ShapleyRecipe):
         s = np.ones((1, self.d))
         if self.asked.rows.n < 2:
             return s, ends
-        first, y, other, _ = self._units()
+        first, y, other, _ = self.units()
         half = (y - (y if other is None else other)) / 2
         return np.vstack([s, signs(first)]), np.vstack([ends, half])
 
@@ -130,7 +130,7 @@ class GaussianRecipe(ShapleyRecipe):
 
     def _misfit(self, phi: Floats) -> tuple[ErrorPosterior, Floats]:
         """Error of the additive explanation over the coalitions asked, and its R²."""
-        first, y, other, _ = self._units()
+        first, y, other, _ = self.units()
         layers = strata(self.d, paired=True)
         w = layers.weigh(layers.index(first))[0][:, None]
         ys = np.concatenate([y, y if other is None else other])

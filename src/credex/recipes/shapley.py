@@ -19,13 +19,12 @@ from credex.errors import InputError
 from credex.kernels import shapley_kernel
 from credex.posteriors import (
     Belief,
-    ErrorPosterior,
     ExactPosterior,
     LinearPosterior,
     ShapleyPosterior,
 )
-from credex.posteriors.rows import Rows
 from credex.posteriors.shapley import Geometry, Noise
+from credex.recipes.background import with_background
 from credex.recipes.base import (
     ANCHOR_REPEATS,
     ANCHOR_SHARE,
@@ -44,8 +43,8 @@ from credex.recipes.base import (
 )
 from credex.recipes.forecasts import shapley_forecast
 from credex.recipes.noise import anchor_variance, with_noise
+from credex.recipes.sparse import sparse
 from credex.samplers import Candidates, Predictive, checked
-from credex.selection import choose
 from credex.sequences import BernoulliSequence, Sequence, ShapleySequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream
@@ -327,9 +326,9 @@ class ShapleyRecipe:
         selected = np.ones((len(self.active), k), dtype=np.bool_)
         error, r2 = p.error, np.asarray(p.r2)
         if self.settings.features is not None and self.settings.features < self.d:
-            belief, error, r2, selected = self._sparse(p)
+            belief, error, r2, selected = sparse(self, p)
         if self.settings.background_uncertainty:
-            belief = self._with_background(belief)
+            belief = with_background(self, belief)
         if self.settings.noisy:
             belief = never_certain(belief, self.full)
         intercept = self.base if not isinstance(p, LinearPosterior) else np.zeros(k)
@@ -367,12 +366,12 @@ class ShapleyRecipe:
         units = n // 2 if self.paired else n
         if units < d + 1:
             return None
-        first, y1, y2, noise = self._units()
+        first, y1, y2, noise = self.units()
         return ShapleyPosterior(
-            self._geometry(first), y1, y2, self.base, self.full - self.base, noise
+            self.geometry(first), y1, y2, self.base, self.full - self.base, noise
         )
 
-    def _units(self) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
+    def units(self) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
         """Masks (of each pair the first), their values, their complements' values, the noise."""
         masks, y = self.asked.rows.design(), self.asked.rows.y()
         if self.paired:  # a call may have failed between the two of a pair
@@ -406,7 +405,8 @@ class ShapleyRecipe:
         weights = shapley_kernel(masks.sum(axis=1), self.d)
         return LinearPosterior.fit(masks, y, weights, prior=self.settings.prior, intercept="none")
 
-    def _geometry(self, masks: Masks, columns: Masks | None = None) -> Geometry:
+    def geometry(self, masks: Masks, columns: Masks | None = None) -> Geometry:
+        """Weigh and factor ``masks``, once for all rows of a batch that share them."""
         prior = self.settings.prior
         prior = prior.only(self.active) if len(self.active) != self.d else prior
         prior = prior if columns is None else prior.only(columns)
@@ -420,78 +420,6 @@ class ShapleyRecipe:
             return make()
         packed = np.packbits(masks).tobytes()
         return self.context.once(("geometry", masks.shape, packed, prior), make)
-
-    def _sparse(self, p: Fit) -> tuple[Belief, ErrorPosterior, Floats, Masks]:
-        """Refit on the chosen features only, output by output; Σφ stays f(x) − base."""
-        k, d, s = len(self.full), self.d, self.settings
-        first, y1, y2, noise = self._units()
-        mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
-        selected = np.zeros((len(self.active), k), dtype=np.bool_)
-        at = np.flatnonzero(self.active)
-        errors, r2, dof = np.zeros(k), np.zeros(k), np.inf
-        whole = self._geometry(first)
-        z = first - 0.5 if self.paired else first.astype(np.float64)
-        gram = (z * whole.weights[:, None]).T @ z
-        for j in range(k):
-            at_j = slice(j, j + 1)
-            one = ShapleyPosterior(
-                whole,
-                y1[:, at_j],
-                None if y2 is None else y2[:, at_j],
-                self.base[at_j],
-                (self.full - self.base)[at_j],
-                None if noise is None else replace(noise, variance=noise.variance[at_j]),
-            )
-            moment = ((z * whole.weights[:, None]).T @ one.response)[:, 0]
-            keep = choose(
-                gram,
-                moment,
-                np.asarray(p.mean)[:, j],
-                keep=s.features or d,
-                method=s.selection,
-            )
-            columns = np.isin(np.arange(d), keep)
-            small = replace(one, geometry=self._geometry(first, columns))
-            mean[keep, j] = small.mean[:, 0]
-            wider = (
-                1.0
-                if not one.scale_matrix.any()
-                else one.belief.selection_factor(0, len(keep), s.level)
-            )
-            scale[keep[:, None], keep, j] = small.scale_matrix[:, :, 0] * wider**2
-            errors[j], r2[j] = float(np.asarray(small.error.scale)[0]), float(small.r2[0])
-            dof = min(dof, small.dof)
-            selected[at[keep], j] = True
-        error = replace(p.error, scale=errors)
-        return Belief(mean, scale, dof), error, r2, selected
-
-    def _with_background(self, belief: Belief) -> Belief:
-        """Add the variance that comes from having B background rows instead of all."""
-        a = self.asked
-        if a.base_by_row is None or (a.rows.n and a.by_row is None):
-            return belief
-        b, k = a.base_by_row.shape
-        if b < 2:
-            return belief
-        full = np.repeat(self.full[None, :], b, axis=0)
-        y = None if a.by_row is None else a.by_row.reshape(len(a.by_row), b * k)
-        phi = self._mean_of(y, a.base_by_row.reshape(-1), full.reshape(-1)).reshape(-1, b, k)
-        gap = phi - np.einsum("dbk,b->dk", phi, self.weights)[:, None, :]
-        w2 = self.weights**2
-        share = np.einsum("ibk,jbk,b->ijk", gap, gap, w2) / max(1 - w2.sum(), 1e-12)
-        return Belief(belief.mean, belief.scale + share, min(belief.dof, float(b - 1)))
-
-    def _mean_of(self, y: Outputs | None, base: Floats, full: Floats) -> Floats:
-        """Importances that other outputs on the same coalitions would have."""
-        rows = Rows() if y is None else Rows().add(self.asked.rows.design(), y, np.ones(len(y)))
-        twin = ShapleyRecipe(
-            self.neighbourhood,
-            self.settings,
-            self.context,
-            replace(self.asked, rows=rows, base=base, full=full, anchors=None),
-        )
-        p = twin.posterior()
-        return np.zeros((self.d, len(base))) if p is None else np.asarray(p.mean)
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""
