@@ -1,0 +1,1 @@
+"""Real data and models for benchmarks, experiments and tests; never installed with credex."""
