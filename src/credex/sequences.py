@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 from itertools import combinations
-from math import comb
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credex.posteriors.strata import strata
 from credex.typing import Ints, Masks
@@ -22,11 +22,11 @@ GOLDEN = 0.6180339887498949
 ENUMERATE = 8192
 """Strata (and cubes) up to this size are listed and shuffled; larger ones are drawn."""
 
-BLOCK = 32
-"""Subsets of one size drawn at a time, whatever is asked for: so batches change nothing."""
+LISTED = 1_000_000
+"""Larger ones up to this size are listed once a part of them is drawn."""
 
 COINS = 256
-"""Masks of fair coins drawn at a time, likewise."""
+"""Masks of fair coins drawn at a time, whatever is asked for: so batches change nothing."""
 
 
 class Sequence(Protocol):
@@ -54,13 +54,24 @@ class ShapleySequence:
     def __init__(self, d: int, seed: int, *, paired: bool) -> None:
         self.d, self.paired = d, paired
         self._strata = strata(d, paired=paired)
-        self._left = self._strata.count.copy()
-        self._start = float(np.random.default_rng([seed, d, 7]).random())
+        # How often each stratum may be drawn from. A large one only until repeats, which are left
+        # out, would tell: the rest of it is listed then.
+        count = self._strata.count
+        drawn = (count > ENUMERATE) & (count <= LISTED)
+        self._left = np.where(drawn, np.floor(count / 32), count)
+        self._rng = np.random.default_rng([seed, d, 7])
+        self._start = float(self._rng.random())
         self._walked = 0
-        self._layers = [
-            _Layer(d, s + 1, halve=paired and 2 * (s + 1) == d, entropy=[seed, d, 11, s])
-            for s in range(len(self._left))
-        ]
+        # Small strata are shuffled at once, whether they are reached or not: one generator then
+        # serves all of them, and what a stratum holds does not depend on who asks for what.
+        self._order = {
+            s: self._rng.permutation(int(count))
+            for s, count in enumerate(self._strata.count)
+            if count <= ENUMERATE
+        }
+        self._taken = np.zeros(len(self._left), dtype=np.int64)
+        self._mix = _mixers(d)
+        self._seen = np.empty(0, dtype=np.uint64)
         self._masks = np.empty((0, d), dtype=np.bool_)
 
     @cached_property
@@ -70,21 +81,66 @@ class ShapleySequence:
 
     def units(self, start: int, stop: int) -> Masks:
         """Units ``start`` to ``stop``, ``(≤ stop − start, d)``."""
-        if stop > len(self._masks):
-            self._masks = np.concatenate([self._masks, self._draw(stop - len(self._masks))])
+        parts, have = [self._masks], len(self._masks)
+        while have < stop and len(layer := self._walk(stop - have)):
+            parts.append(self._draw(layer))
+            have += len(parts[-1])
+        if len(parts) > 1:
+            self._masks = np.concatenate(parts)
         return self._masks[start:stop]
 
-    def _draw(self, n: int) -> Masks:
-        layer = self._walk(n)
+    def _draw(self, layer: Ints) -> Masks:
+        """Units of the strata ``layer (n,)``; fewer if large strata gave what they gave before."""
         out = np.empty((len(layer), self.d), dtype=np.bool_)
-        for s in np.unique(layer):
-            at = np.flatnonzero(layer == s)
-            out[at] = self._layers[s].take(len(at))
-        return out
+        fresh = np.ones(len(layer), dtype=np.bool_)
+        large = fresh.copy()
+        for stratum, order in self._order.items():
+            at = np.flatnonzero(layer == stratum)
+            if len(at):
+                first = self._taken[stratum]
+                listed = _subsets(self.d, stratum + 1, halve=self._halved(stratum))
+                out[at] = listed[order[first : first + len(at)]]
+                self._taken[stratum] += len(at)
+                large[at] = False
+        if large.any():
+            out[large], fresh[large] = self._large(layer[large])
+        for s in np.flatnonzero(self._left == 0).tolist():
+            if s not in self._order:
+                self._list_rest(s)
+        return out if fresh.all() else out[fresh]
+
+    def _halved(self, s: int) -> bool:
+        """Whether stratum ``s`` is its own complement."""
+        return self.paired and 2 * (s + 1) == self.d
+
+    def _large(self, layer: Ints) -> tuple[Masks, Masks]:
+        """Subsets of large strata: the smallest of d random keys; and which are new."""
+        keys = self._rng.random((len(layer), self.d))
+        last = np.sort(keys, axis=1)[np.arange(len(layer)), layer]
+        z = keys <= last[:, None]
+        if self.paired and self.d % 2 == 0:
+            half = layer == self.d // 2 - 1
+            z[half] ^= ~z[half, :1]  # the one of the pair that holds feature 0
+        code = z @ self._mix
+        fresh = np.zeros(len(code), dtype=np.bool_)
+        fresh[np.unique(code, return_index=True)[1]] = True
+        if len(self._seen):
+            fresh &= ~np.isin(code, self._seen)
+        self._seen = np.concatenate([self._seen, code[fresh]])
+        return z, fresh
+
+    def _list_rest(self, s: int) -> None:
+        """Shuffle what is left of a large stratum: drawing would mostly meet what was drawn."""
+        listed = _subsets(self.d, s + 1, halve=self._halved(s))
+        rest = np.flatnonzero(~np.isin(listed @ self._mix, self._seen))
+        self._order[s] = self._rng.permutation(rest)
+        self._left[s] = len(rest)
 
     def _walk(self, n: int) -> Ints:
+        """Strata of at most ``n`` units more; none when nothing is left."""
         pieces: list[Ints] = []
-        while n > 0:
+        full = False
+        while n > 0 and not full:
             live = np.flatnonzero(self._left > 0)
             if len(live) == 0:
                 break
@@ -93,11 +149,12 @@ class ShapleySequence:
             pick = live[np.minimum(np.searchsorted(mass, u * mass[-1], "right"), len(live) - 1)]
             cut = n
             wanted = np.bincount(pick, minlength=len(self._left))
-            for s in np.flatnonzero(wanted > self._left):
-                # up to the first unit that a layer no longer has
-                cut = min(cut, int(np.flatnonzero(pick == s)[int(self._left[s])]))
+            for s in live[wanted[live] >= self._left[live]]:
+                # up to the last unit of a layer: it leaves the walk there, wherever a read ends
+                cut = min(cut, int(np.flatnonzero(pick == s)[int(self._left[s]) - 1]) + 1)
             piece = pick[:cut]
             self._left -= np.bincount(piece, minlength=len(self._left))
+            full = any(int(s) not in self._order for s in live[self._left[live] == 0])
             self._walked += cut
             n -= cut
             pieces.append(piece)
@@ -149,41 +206,11 @@ class BernoulliSequence:
         return self._masks[start:stop]
 
 
-class _Layer:
-    """Subsets of one size, uniform without replacement. ``halve``: only one of each pair."""
-
-    def __init__(self, d: int, size: int, *, halve: bool, entropy: list[int]) -> None:
-        self.d, self.size, self.halve = d, size, halve
-        self._entropy = entropy
-        self._seen: set[bytes] = set()
-        self._ready: Masks | None = None
-
-    @cached_property
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self._entropy)
-
-    def take(self, n: int) -> Masks:
-        """Take the next ``n`` subsets."""
-        if self._ready is None:
-            small = comb(self.d, self.size) <= ENUMERATE
-            self._ready = self._enumerate() if small else np.empty((0, self.d), dtype=np.bool_)
-        parts, have = [self._ready], len(self._ready)
-        while have < n:
-            z = np.zeros((BLOCK, self.d), dtype=np.bool_)
-            chosen = np.argpartition(self._rng.random((BLOCK, self.d)), self.size, axis=1)
-            np.put_along_axis(z, chosen[:, : self.size], values=True, axis=1)
-            if self.halve:
-                z ^= ~z[:, :1]  # the one of the pair that holds feature 0
-            fresh = _unseen(z, self._seen)
-            have += len(fresh)
-            parts.append(fresh)
-        ready = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        self._ready = ready[n:]
-        return ready[:n]
-
-    def _enumerate(self) -> Masks:
-        z = _subsets(self.d, self.size, halve=self.halve)
-        return z[self._rng.permutation(len(z))]
+@lru_cache(maxsize=64)
+def _mixers(d: int) -> NDArray[np.uint64]:
+    """Odd random numbers, ``(d,)``: their sum over a mask, modulo 2^64, tells masks apart."""
+    drawn = np.random.default_rng([d, 19]).integers(0, 2**63, size=d, dtype=np.uint64)
+    return drawn * np.uint64(2) + np.uint64(1)
 
 
 @lru_cache(maxsize=32)

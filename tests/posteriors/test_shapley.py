@@ -99,6 +99,16 @@ def test_sequences_do_not_depend_on_how_they_are_read(d):
     assert not np.array_equal(ShapleySequence(d, 6, paired=True).units(0, 25), whole)
 
 
+@pytest.mark.parametrize(("d", "paired"), [(9, True), (12, True), (16, False)])
+def test_sequences_are_the_same_when_sizes_run_out_between_two_reads(d, paired):
+    most = 2 ** (d - 1) - 1 if paired else 2**d - 2
+    whole = ShapleySequence(d, 5, paired=paired).units(0, most)
+    s = ShapleySequence(d, 5, paired=paired)
+    pieces = [s.units(a, a + 37) for a in range(0, most, 37)]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    assert len(np.unique(whole, axis=0)) == most
+
+
 def test_sizes_follow_the_shapley_distribution():
     d, n = 30, 20_000
     z = ShapleySequence(d, 0, paired=True).units(0, n)

@@ -68,13 +68,14 @@ class Asked:
     by_row: Floats | None = None
     base_by_row: Floats | None = None
 
-    def spend(self, answers: list[Answer], queries: int) -> Asked:
-        """Return the same with the cost of ``answers`` added."""
+    def spend(self, answers: list[Answer], queries: int, **changes: Any) -> Asked:
+        """Return the same with the cost of ``answers`` added, and other ``changes``."""
         return replace(
             self,
             n_queries=self.n_queries + queries,
             n_model_rows=self.n_model_rows + sum(a.rows for a in answers),
             model_seconds=self.model_seconds + sum(a.seconds for a in answers),
+            **changes,
         )
 
 

@@ -171,7 +171,7 @@ class ShapleyRecipe:
         self._absorb_ends(answers, 2 * repeats)
         if self.d <= 1 and not self.settings.noisy and ceiling >= 2 + self._repeat_cost:
             answers = yield [self._ends(1)[1]]  # nothing else will be asked: repeat it now
-            self.asked = replace(self.asked.spend(answers, self._repeat_cost), checked=True)
+            self.asked = self.asked.spend(answers, self._repeat_cost, checked=True)
             check_repeat(self.full, self._linked(answers[0].y)[0])
 
     def _ends(self, repeats: int) -> list[Ask]:
@@ -193,8 +193,9 @@ class ShapleyRecipe:
         if self.asked.anchors is not None:
             ends = np.concatenate([self.asked.anchors, ends])
         by_row = answers[0].by_row
-        self.asked = replace(
-            self.asked.spend(answers, queries),
+        self.asked = self.asked.spend(
+            answers,
+            queries,
             base=ends[:, 0].mean(axis=0),
             full=ends[:, 1].mean(axis=0),
             anchors=ends if self.settings.noisy else None,
@@ -235,11 +236,9 @@ class ShapleyRecipe:
             answers = yield asks
             y = self._linked(same_outputs(answers[0].y, self.asked.full))
             grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]
-            self.asked = replace(
-                self.asked.spend(
-                    [answers[0], *answers[1 + 2 * due :]],
-                    e - s + (self._repeat_cost if again else 0),
-                ),
+            self.asked = self.asked.spend(
+                [answers[0], *answers[1 + 2 * due :]],
+                e - s + (self._repeat_cost if again else 0),
                 rows=self.asked.rows.add(part, y, np.ones(len(y))),
                 checked=self.asked.checked or again,
                 by_row=np.concatenate(grown) if grown else None,

@@ -122,8 +122,9 @@ class SurrogateRecipe:
         if self.asked.full is not None:
             return
         answers = yield [self._instance()]
-        self.asked = replace(
-            self.asked.spend(answers, 1 if self.by_masks else 0),
+        self.asked = self.asked.spend(
+            answers,
+            1 if self.by_masks else 0,
             full=linked(answers[0].y, self.settings.link)[0],
         )
 
@@ -180,8 +181,9 @@ class SurrogateRecipe:
             answers = yield asks
             y = linked(same_outputs(answers[0].y, self.asked.full), self.settings.link)
             self._absorb(part, y)
-            self.asked = replace(
-                self.asked.spend(answers, e - s + (self._repeat_cost if again else 0)),
+            self.asked = self.asked.spend(
+                answers,
+                e - s + (self._repeat_cost if again else 0),
                 checked=self.asked.checked or again,
                 cursor=int(part.position[-1]) + 1 if not self.by_masks else 0,
             )
