@@ -18,6 +18,7 @@ from credex.posteriors import Prior
 from credex.posteriors.shapley import FLAT
 from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
 from credex.recipes.gaussian import GaussianRecipe
+from credex.recipes.gaussian_single import GaussianSingleRecipe
 from credex.recipes.gaussian_surrogate import GaussianSurrogateRecipe
 from credex.recipes.shapley import ShapleyRecipe
 from credex.recipes.surrogate import SurrogateRecipe
@@ -65,7 +66,9 @@ class BayesSHAP(Explainer):
             msg += "recipe='paper'"
             raise InputError(msg)
         if settings.posterior == "gp":
-            return GaussianRecipe(nb, settings, context, asked)
+            paired = bool(settings.sampler.paired) and settings.recipe != "paper"
+            make = GaussianRecipe if paired else GaussianSingleRecipe
+            return make(nb, settings, context, asked)
         if isinstance(settings.sampler, Focused):
             msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
             raise InputError(msg)

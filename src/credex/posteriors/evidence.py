@@ -46,13 +46,14 @@ class Evidence:
     ----------
     S : (n, d) signs, one distinct pair a row.
     Y : (n, k) half differences, any scale.
+    ease : (d,) relative prior variances of the linear part; None: all one.
     """
 
-    def __init__(self, S: Floats, Y: Floats) -> None:
+    def __init__(self, S: Floats, Y: Floats, ease: Floats | None = None) -> None:
         rms = np.sqrt((Y**2).mean(0))
         self.S = S
         self.Y = Y[:, rms > 0] / rms[rms > 0]
-        self.dot = S @ S.T / S.shape[1]
+        self.dot = (S if ease is None else S * ease) @ S.T / S.shape[1]
         self.sizes = size_match(S, S)
         d = S.shape[1]
         centre = default_kernel(d)

@@ -158,9 +158,10 @@ class GPPosterior:
         max_iter: int = 60,
         noisy: bool = False,
         looks: bool = False,
+        ease: Floats | None = None,
     ) -> GPPosterior:
         """Fit hyper-parameters (warm from ``start``) and condition on the pairs."""
-        kernel = fit_kernel(S, Y, start=start, max_iter=max_iter, noisy=noisy)
+        kernel = fit_kernel(S, Y, start=start, max_iter=max_iter, noisy=noisy, ease=ease)
         return cls.of(Conditioned.of(kernel, S, Y), looks=looks)
 
     @classmethod
@@ -206,14 +207,15 @@ def fit_kernel(
     start: MaskKernel | None = None,
     max_iter: int = 60,
     noisy: bool = False,
+    ease: Floats | None = None,
 ) -> MaskKernel:
     """MAP kernel. From scratch the bending direction takes two passes, warm one."""
     if len(S) > FIT_PAIRS:
         few = np.unique(np.linspace(0, len(S) - 1, FIT_PAIRS).round().astype(np.int64))
         S, Y = S[few], Y[few]
-    ev = Evidence(S, Y)
+    ev = Evidence(S, Y, ease)
     if start is None:
-        kernel = ev.fit(replace(default_kernel(S.shape[1]), noisy=noisy), max_iter=20)
+        kernel = ev.fit(replace(default_kernel(S.shape[1]), noisy=noisy, ease=ease), max_iter=20)
         kernel = replace(kernel, log_rho=0.0)
         rounds = [20, max_iter]
     else:

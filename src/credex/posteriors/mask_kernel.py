@@ -5,13 +5,14 @@ odd, and it alone decides the Shapley values. Its prior covariance is the sum of
 
 .. math::
     k(s, s') = \tfrac{w_p}{2}\bigl[e^{u-L-(p-p')^2/2} - e^{-u-L-(p+p')^2/2}\bigr]
-             + \tfrac{w_l}{d} s\cdot s' + w_s\,\delta_{size} + w_e\,\delta_{s,s'}
+             + \tfrac{w_l}{d} \sum_j a_j s_j s'_j + w_s\,\delta_{size} + w_e\,\delta_{s,s'}
 
 with u = sum_j lam_j s_j s'_j, L = sum_j lam_j and the projection p = rho b.s on one direction b.
 
 * *product*: a Gaussian kernel whose metric is diagonal plus rank one: one length-scale per player,
   and a direction along which v may bend (a sigmoid of a sum does). rho = 0: the product kernel.
-* *linear*: additive games. *size*: a free value per coalition size (symmetric games, parity), which
+* *linear*: additive games; a_j says how much is thought possible of player j, one unless a prior
+  says otherwise. *size*: a free value per coalition size (symmetric games, parity), which
   says nothing of single players. *white*: roughness no smooth kernel explains. White is a function
   of the mask like any other, not noise, so that a game known everywhere has no uncertainty left.
 
@@ -50,6 +51,7 @@ class MaskKernel:
     log_weights : (4,) logarithms of the product, linear, size and white variances.
     direction : (d,) unit vector b.
     noisy : the white part is noise of the queries, not part of the game.
+    ease : (d,) prior variances a_j of the linear part, relative to each other; None: all one.
     """
 
     log_scales: Floats
@@ -57,6 +59,7 @@ class MaskKernel:
     log_weights: Floats
     direction: Floats
     noisy: bool = False
+    ease: Floats | None = None
 
     @property
     def d(self) -> int:
@@ -89,7 +92,7 @@ class MaskKernel:
         far = -u - shift - 0.5 * (p[:, None] + q) ** 2
         K = (
             0.5 * w[0] * (np.exp(near) - np.exp(far))
-            + (w[1] / self.d) * (S @ T.T)
+            + (w[1] / self.d) * ((S if self.ease is None else S * self.ease) @ T.T)
             + w[2] * size_match(S, T)
         )
         K += w[3] * (np.eye(len(S)) if same else identical(S, T))
@@ -100,7 +103,8 @@ class MaskKernel:
         w = np.exp(self.log_weights)
         shift = np.exp(self.log_scales).sum()
         far = np.exp(-2 * shift - 2 * (S @ self._h) ** 2)
-        return np.asarray(0.5 * w[0] * (1 - far) + w[1] + 0.5 * w[2] * (S.sum(1) != 0) + w[3])
+        linear = w[1] if self.ease is None else w[1] * float(self.ease.mean())
+        return np.asarray(0.5 * w[0] * (1 - far) + linear + 0.5 * w[2] * (S.sum(1) != 0) + w[3])
 
     # ------------------------------------------------------------------ covariance with phi
     def cross(self, S: Floats, *, draft: bool = False) -> Floats:
@@ -112,7 +116,8 @@ class MaskKernel:
         w = np.exp(self.log_weights)
         d, n = self.d, len(S)
         white = 0.0 if self.noisy else w[3]
-        out = (2 * w[1] / d) * S.T + 2 * white * shapley_weights(S).T
+        ease = np.ones(d) if self.ease is None else self.ease
+        out = (2 * w[1] / d) * (S * ease).T + 2 * white * shapley_weights(S).T
         out += w[2] / d * (np.abs(S.sum(1)) == d) * np.sign(S.sum(1))
         real, complex_ = (np.float32, np.complex64) if draft else (np.float64, np.complex128)
         t, tw = _legendre(min(d, DRAFT_NODES * 2) if draft else d)
@@ -140,7 +145,8 @@ class MaskKernel:
         w = np.exp(self.log_weights)
         d = self.d
         white = 0.0 if self.noisy else w[3]
-        C = np.diag(np.full(d, 4 * w[1] / d)) + 2 * white * _white_covariance(d) + 2 * w[2] / d**2
+        ease = np.ones(d) if self.ease is None else self.ease
+        C = np.diag(4 * w[1] / d * ease) + 2 * white * white_covariance(d) + 2 * w[2] / d**2
         decay = np.exp(-2 * np.exp(self.log_scales))[:, None]
         t, tw = _legendre(d)
         p = np.repeat((1 + t) / 2, len(t))
@@ -202,7 +208,7 @@ def shapley_weights(S: Floats) -> Floats:
 
 
 @lru_cache(maxsize=32)
-def _white_covariance(d: int) -> Floats:
+def white_covariance(d: int) -> Floats:
     """Sum over all masks of c_i c_j, (d, d)."""
     from scipy.special import gammaln
 

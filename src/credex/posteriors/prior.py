@@ -62,6 +62,21 @@ class Prior:
         """Prior precisions λ, ``(d,)``."""
         return _spread("precision", self.precision, d)
 
+    def eases(self, d: int) -> Floats | None:
+        """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are the same.
+
+        What a Gaussian process takes of the precisions: it fits the size of its linear part, so
+        that only their ratios matter there.
+        """
+        lam = self.precisions(d)
+        if d == 0 or np.all(lam == lam[0]):
+            return None
+        if np.any(lam == 0):
+            msg = "posterior='gp' compares precisions: with several they must all be above 0; "
+            msg += f"got Prior(precision={self.precision!r})"
+            raise InputError(msg)
+        return np.asarray(1 / lam / np.mean(1 / lam))
+
     def only(self, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Prior:
         """Return the prior of the features in ``keep``, a ``(d,)`` boolean array."""
         d = len(keep)

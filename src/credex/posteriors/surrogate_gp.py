@@ -33,6 +33,7 @@ from credex.posteriors.surrogate_kernel import (
     safe_cholesky,
     solve,
 )
+from credex.typing import Design
 
 MAX_DOF = 10.0
 """Most degrees of freedom of the Student-t."""
@@ -164,12 +165,7 @@ class AllMasks:
 
     def scale(self, c: Conditioned, sigma2: Floats) -> Floats:
         """Prior less what the rows explain, times sigma²."""
-        product, white = self.prior(c.kernel)
-        C = c.w[0] * product + c.w[1] * c.lin @ c.lin.T - c.B.T @ c.B
-        C[0, 0] += c.w[2]
-        if c.white:
-            C += c.w[3] * white
-        return np.asarray(C[:, :, None] * sigma2)
+        return c.left_over(*self.prior(c.kernel), sigma2)
 
 
 class Pool:
@@ -223,6 +219,7 @@ class SurrogateGP:
     scale : (d, d, k) scale matrices of the t distribution.
     dof : degrees of freedom.
     kernel : hyper-parameters, for a warm start.
+    state : what it was computed from; None if the rows are exactly linear.
     """
 
     mean: Floats
@@ -230,6 +227,7 @@ class SurrogateGP:
     scale: Floats
     dof: float
     kernel: Kernel
+    state: Conditioned | None = None
 
     @classmethod
     def fit(
@@ -243,6 +241,8 @@ class SurrogateGP:
         start: Kernel | None = None,
         looks: bool = False,
         max_iter: int = 60,
+        expected: Floats | None = None,
+        ease: Floats | None = None,
     ) -> SurrogateGP:
         """Fit the hyper-parameters and condition on the rows.
 
@@ -254,12 +254,25 @@ class SurrogateGP:
         start : ``kernel`` of an earlier fit, for a warm start.
         looks : the run may stop at this width, so that it has to be honest at every look.
         max_iter : of the optimiser.
+        expected, ease : (d,) prior means of the coefficients, and prior variances of the linear
+            part relative to each other; None: zero, and all one.
         """
         X, M, y = (np.asarray(a, float) for a in (X, M, y))
         d = M.shape[1]
+        if expected is not None and expected.any():
+            found = cls.fit(
+                *(X, M, y - (M @ expected)[:, None], over),
+                noisy=noisy,
+                start=start,
+                looks=looks,
+                max_iter=max_iter,
+                ease=ease,
+            )
+            return replace(found, mean=found.mean + expected[:, None])
         top = y.mean(0)
         Y = y - top
         F = (M - over.centre) / (over.spread * np.sqrt(d))
+        F = F if ease is None else F * np.sqrt(ease)
         white = over.white and not noisy
         if white and (beta := _additive(M, Y)) is not None:
             scale = np.zeros((d, d, y.shape[1]))  # as far as was asked: not zero, but rounding
@@ -278,30 +291,39 @@ class SurrogateGP:
                 kernel, rounds = replace(ev.fit(kernel, max_iter=20), log_rho=0.0), [20, max_iter]
         for iterations in rounds:
             if over.bends:
-                now = Conditioned(kernel, *part, white=white)
+                now = Conditioned(kernel, *part, white=white, ease=ease)
                 kernel = replace(kernel, direction=direction_of(now.coef[1:]))
             kernel = ev.fit(kernel, max_iter=iterations)
-        c = Conditioned(kernel, X, M, Y, over, white=white)
+        c = Conditioned(kernel, X, M, Y, over, white=white, ease=ease)
         scale = over.scale(c, c.honest_scale())[1:, 1:] * (LOOKS**2 if looks else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
-        return cls(c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel)
+        return cls(c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c)
 
 
 class Conditioned:
     """A kernel conditioned on rows: factor ``L``, ``B = L^-1 cov(y, phi)``, ``W = L^-1 y``."""
 
     def __init__(
-        self, kernel: Kernel, X: Floats, M: Floats, Y: Floats, over: Functional, *, white: bool
+        self,
+        kernel: Kernel,
+        X: Floats,
+        M: Floats,
+        Y: Floats,
+        over: Functional,
+        *,
+        white: bool,
+        ease: Floats | None = None,
     ) -> None:
         self.kernel, self.X, self.over, self.white = kernel, X, over, white
         w, d = np.exp(kernel.log_w), M.shape[1]
+        self.root = np.ones(d) if ease is None else np.sqrt(ease)
         self.w, self.F = w, self.features(M)
         K = w[0] * kernel.product(X, X) + w[1] * (self.F @ self.F.T) + w[2]
         K[np.diag_indices(len(X))] += w[3]
         self.L = safe_cholesky(K)
         centre = -over.centre / over.spread
-        self.lin = np.vstack([centre, np.diag(1 / over.spread)]) / np.sqrt(d)
+        self.lin = np.vstack([centre, np.diag(1 / over.spread)]) * self.root / np.sqrt(d)
         product, self.kept = over.cross(kernel, X)
         cross = w[0] * product + w[1] * self.lin @ self.F.T
         cross[0] += w[2]
@@ -312,7 +334,25 @@ class Conditioned:
 
     def features(self, M: Floats) -> Floats:
         """The design as the linear part sees it."""
-        return np.asarray((M - self.over.centre) / (self.over.spread * np.sqrt(M.shape[1])))
+        scaled = (M - self.over.centre) / (self.over.spread * np.sqrt(M.shape[1]))
+        return np.asarray(scaled * self.root)
+
+    def left_over(self, product: Floats, white: Floats, sigma2: Floats) -> Floats:
+        """Prior covariances of phi (d+1, d+1) less what the rows explain, (d+1, d+1, k)."""
+        C = self.w[0] * product + self.w[1] * self.lin @ self.lin.T - self.B.T @ self.B
+        C[0, 0] += self.w[2]
+        if self.white:
+            C += self.w[3] * white
+        return np.asarray(C[:, :, None] * sigma2)
+
+    def predictive_variance(self, Z: Design) -> Floats:
+        """Variance of v at masks ``Z (m, d)``, at sigma² = 1 (only where coordinates are masks)."""
+        T = np.asarray(Z, dtype=np.float64)
+        F = self.features(T)
+        K = self.w[0] * self.kernel.product(self.X, T) + self.w[1] * self.F @ F.T + self.w[2]
+        known = solve(self.L, K)
+        own = self.w[0] + self.w[1] * (F**2).sum(1) + self.w[2] + self.w[3]
+        return np.asarray(own - (known**2).sum(0))
 
     @property
     def alpha(self) -> Floats:

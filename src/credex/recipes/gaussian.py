@@ -47,12 +47,9 @@ class GaussianRecipe(ShapleyRecipe):
         asked: Asked | None = None,
     ) -> None:
         super().__init__(neighbourhood, settings, context, asked)
-        if not self.paired:
-            msg = "posterior='gp' needs pairs: use sampler='focused' or 'paired'"
-            raise InputError(msg)
-        if settings.features is not None or settings.background_uncertainty:
-            msg = "features= and background_uncertainty= need posterior='linear'"
-            raise InputError(msg)
+        refuse_linear_only(settings)
+        prior = settings.prior.only(self.active)
+        self._expected, self._ease = prior.means(self.d), prior.eases(self.d)
         self._kernel: MaskKernel | None = None
         self._gp: GPPosterior | None = None
 
@@ -62,23 +59,27 @@ class GaussianRecipe(ShapleyRecipe):
         return int(min(4 + self._repeat_cost, self.everything))
 
     def _pairs(self) -> tuple[Floats, Floats]:
-        """Signs ``(n, d)`` and half differences ``(n, k)``; row 0: the full and the empty mask."""
-        ends = (self.full - self.base)[None, :] / 2
+        """Signs ``(n, d)`` and half differences ``(n, k)``; row 0: the full and the empty mask.
+
+        What the prior expects is taken off: the process models the rest.
+        """
+        half = (self.full - self.base)[None, :] / 2
         s = np.ones((1, self.d))
-        if self.asked.rows.n < 2:
-            return s, ends
-        first, y, other, _ = self.units()
-        half = (y - (y if other is None else other)) / 2
-        return np.vstack([s, signs(first)]), np.vstack([ends, half])
+        if self.asked.rows.n >= 2:
+            first, y, other, _ = self.units()
+            s = np.vstack([s, signs(first)])
+            half = np.vstack([half, (y - (y if other is None else other)) / 2])
+        return s, half - 0.5 * (s @ self._expected)[:, None]
 
     def gp(self) -> GPPosterior:
         """The posterior of what was asked."""
         if self._gp is None or self._posterior is None:
             s, y = self._pairs()
             start = self._kernel if self.looks else None
-            self._gp = GPPosterior.fit(
-                s, y, start=start, noisy=self.settings.noisy, looks=self.looks
+            found = GPPosterior.fit(
+                s, y, start=start, noisy=self.settings.noisy, looks=self.looks, ease=self._ease
             )
+            self._gp = replace(found, mean=found.mean + self._expected[:, None])
             self._posterior = self._linear_part()
             if self._gp.state is not None:
                 self._kernel = self._gp.state.kernel
@@ -99,9 +100,10 @@ class GaussianRecipe(ShapleyRecipe):
             return self._gp.state
         s, y = self._pairs()
         if len(s) == 1:
-            return Conditioned.of(replace(default_kernel(self.d), noisy=self.settings.noisy), s, y)
+            start = replace(default_kernel(self.d), noisy=self.settings.noisy, ease=self._ease)
+            return Conditioned.of(start, s, y)
         self._kernel = fit_kernel(
-            s, y, start=self._kernel, max_iter=QUICK, noisy=self.settings.noisy
+            s, y, start=self._kernel, max_iter=QUICK, noisy=self.settings.noisy, ease=self._ease
         )
         return Conditioned.of(self._kernel, s, y)
 
@@ -115,7 +117,7 @@ class GaussianRecipe(ShapleyRecipe):
             return None
         g = self.gp()
         k = len(self.full)
-        error, r2 = self._misfit(g.mean)
+        error, r2 = misfit(self, g.mean)
         belief = never_certain(g.belief, self.full) if self.settings.noisy else g.belief
         return Fitted(
             spread_over(belief, self.active),
@@ -127,23 +129,6 @@ class GaussianRecipe(ShapleyRecipe):
             local_prediction=self.base + g.mean.sum(axis=0),
             selected=np.ones((len(self.active), k), dtype=np.bool_),
         )
-
-    def _misfit(self, phi: Floats) -> tuple[ErrorPosterior, Floats]:
-        """Error of the additive explanation over the coalitions asked, and its R²."""
-        first, y, other, _ = self.units()
-        layers = strata(self.d, paired=True)
-        w = layers.weigh(layers.index(first))[0][:, None]
-        ys = np.concatenate([y, y if other is None else other])
-        ws = np.concatenate([w, w])
-        z = np.concatenate([first, ~first]).astype(np.float64)
-        rss = np.sum(ws * (ys - self.base - z @ phi) ** 2, axis=0)
-        mean = np.sum(ws * ys, axis=0) / ws.sum()
-        spread = np.sum(ws * (ys - mean) ** 2, axis=0)
-        p, n = self.settings.prior, len(ys)
-        dof = p.n0 + n
-        with np.errstate(divide="ignore", invalid="ignore"):
-            r2 = np.where(spread > 0, 1 - rss / spread, np.nan)
-        return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + rss) / dof)), r2
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """Widths after further focused pairs follow from the process: no value is needed."""
@@ -191,3 +176,28 @@ class GaussianRecipe(ShapleyRecipe):
         ratio = float(np.max(np.sqrt(after[-1])[:, None] * now / allowed))
         asked = self.asked.rows.n / 2 + steps
         return float(min(2 * (asked * ratio**2 - self.asked.rows.n / 2), left))
+
+
+def misfit(recipe: ShapleyRecipe, phi: Floats) -> tuple[ErrorPosterior, Floats]:
+    """Error of the additive explanation ``phi (d, k)`` over the coalitions asked, and its R²."""
+    first, y, other, _ = recipe.units()
+    layers = strata(recipe.d, paired=recipe.paired)
+    w = layers.weigh(layers.index(first))[0][:, None]
+    ys, ws, z = y, w, first.astype(np.float64)
+    if other is not None:
+        ys, ws, z = np.vstack([y, other]), np.vstack([w, w]), np.vstack([z, 1 - z])
+    rss = np.sum(ws * (ys - recipe.base - z @ phi) ** 2, axis=0)
+    mean = np.sum(ws * ys, axis=0) / ws.sum()
+    spread = np.sum(ws * (ys - mean) ** 2, axis=0)
+    p, n = recipe.settings.prior, len(ys)
+    dof = p.n0 + n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(spread > 0, 1 - rss / spread, np.nan)
+    return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + rss) / dof)), r2
+
+
+def refuse_linear_only(settings: Settings) -> None:
+    """Raise on options that belong to the regression."""
+    if settings.features is not None or settings.background_uncertainty:
+        msg = "features= and background_uncertainty= need posterior='linear'"
+        raise InputError(msg)

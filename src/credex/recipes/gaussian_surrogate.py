@@ -43,6 +43,8 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         if self.by_masks and not isinstance(self.kernel, Exponential):
             msg = "posterior='gp' on masks needs an Exponential kernel"
             raise InputError(msg)
+        self._expected = settings.prior.means(self.d)
+        self._ease = settings.prior.eases(self.d)
         self._hyper: Kernel | None = None
         self._gp: tuple[int, SurrogateGP] | None = None
 
@@ -89,6 +91,8 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
                 noisy=self.settings.noisy,
                 start=self._hyper if self.looks else None,
                 looks=self.looks,
+                expected=self._expected,
+                ease=self._ease,
             )
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]

@@ -1,0 +1,129 @@
+"""BayesSHAP with a Gaussian process over single coalitions, for samplers that draw no pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from credex.domains import Neighbourhood
+from credex.posteriors import Belief
+from credex.posteriors.coalitions_gp import AllCoalitions
+from credex.posteriors.student import quantile
+from credex.posteriors.surrogate_gp import SurrogateGP
+from credex.posteriors.surrogate_kernel import Kernel
+from credex.recipes.base import (
+    Asked,
+    Context,
+    Fitted,
+    Settings,
+    never_certain,
+    powers_of_two,
+    spread_over,
+)
+from credex.recipes.gaussian import misfit, refuse_linear_only
+from credex.recipes.shapley import ShapleyRecipe
+from credex.samplers import Predictive
+from credex.stopping import Forecast, RelativeWidth, Width
+from credex.typing import Floats
+
+
+class GaussianSingleRecipe(ShapleyRecipe):
+    """Coalitions one by one, and a Gaussian process on v itself (full kernel)."""
+
+    def __init__(
+        self,
+        neighbourhood: Neighbourhood,
+        settings: Settings,
+        context: Context,
+        asked: Asked | None = None,
+    ) -> None:
+        super().__init__(neighbourhood, settings, context, asked)
+        refuse_linear_only(settings)
+        prior = settings.prior.only(self.active)
+        self._expected, self._ease = prior.means(self.d), prior.eases(self.d)
+        self._hyper: Kernel | None = None
+        self._gp: tuple[int, SurrogateGP] | None = None
+
+    @property
+    def minimum(self) -> int:
+        """A few coalitions are enough to say something, with wide intervals."""
+        return int(min(4 + self._repeat_cost, self.everything))
+
+    def _complete(self) -> bool:
+        n = powers_of_two(self.d) - 2
+        return self.d <= 1 or (self.asked.rows.n == n and not self.settings.noisy)
+
+    def _rows(self) -> tuple[Floats, Floats]:
+        """Masks ``(n, d)`` and outputs ``(n, k)``; the first two are the empty and the full one."""
+        ends = np.vstack([np.zeros(self.d), np.ones(self.d)])
+        first, y, _, _ = self.units()
+        return np.vstack([ends, first]), np.vstack([self.base, self.full, y])
+
+    def gp(self) -> SurrogateGP:
+        """The posterior of what was asked, on the plane Σφ = f(x) − base."""
+        n = self.asked.rows.n
+        if self._gp is None or self._gp[0] != n:
+            m, y = self._rows()
+            found = SurrogateGP.fit(
+                *(m, m, y, AllCoalitions(self.d)),
+                noisy=self.settings.noisy,
+                start=self._hyper if self.looks else None,
+                looks=self.looks,
+                expected=self._expected,
+                ease=self._ease,
+            )
+            self._gp, self._hyper = (n, found), found.kernel
+        return self._gp[1]
+
+    def _belief(self) -> Belief:
+        g, d = self.gp(), self.d
+        mean, scale = g.mean, g.scale
+        short = self.full - self.base - mean.sum(axis=0)
+        mean = mean + short / d  # a rounding error, or what noise of both ends leaves
+        if self.settings.noisy:
+            return never_certain(Belief(mean, scale, g.dof), self.full)
+        centre = np.eye(d) - 1 / d
+        held = np.einsum("ij,jlk,lm->imk", centre, scale, centre)
+        at = np.arange(d)
+        held[at, at] = np.maximum(held[at, at], 1e-3 * scale[at, at])
+        return Belief(mean, held, g.dof)
+
+    def predictive(self) -> Predictive | None:
+        """The conditioned process."""
+        return None if self.asked.rows.n < 2 else self.gp().state
+
+    def fit(self) -> Fitted | None:
+        """Fit what was asked."""
+        if self.asked.full is None:
+            return None
+        if self._complete():
+            return super().fit()
+        if self.asked.rows.n < 2:
+            return None
+        belief = self._belief()
+        error, r2 = misfit(self, belief.mean)
+        return Fitted(
+            spread_over(belief, self.active),
+            error,
+            r2,
+            exact=False,
+            posterior="gp",
+            intercept=self.base,
+            local_prediction=self.base + belief.mean.sum(axis=0),
+            selected=np.ones((len(self.active), len(self.full)), dtype=np.bool_),
+        )
+
+    def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
+        """How many more queries, if widths go on to fall with the root of the coalitions."""
+        n, asked = self.asked.rows.n, self.asked
+        if self._complete() or n < 2:
+            return None
+        belief = self._belief()
+        allowed = np.asarray(limits.limits(belief.mean))
+        ratio = float(np.max(2 * quantile(level, belief.dof) * belief.deviation / allowed))
+        more = float(min(max(np.ceil(n * (ratio**2 - 1)), 0.0), self.unasked))
+        width = limits.width if isinstance(limits, Width) else float(allowed.min())
+        rows = asked.n_model_rows / max(asked.n_queries, 1)
+        cost = asked.model_seconds / max(asked.n_queries, 1)
+        return Forecast(
+            more, more / 2, 1.3 * more, more * rows, more * cost, asked.n_queries, width, level
+        )
