@@ -354,6 +354,27 @@ class Conditioned:
         own = self.w[0] + self.w[1] * (F**2).sum(1) + self.w[2] + self.w[3]
         return np.asarray(own - (known**2).sum(0))
 
+    def shares_left(self, Z: Design) -> Floats:
+        """What masks ``Z (m, d)`` would leave of the variances, one after the other, (m, d).
+
+        No value is needed: row i is the share of each coefficient's variance after masks 0 … i,
+        the correction of sigma² for fitted hyper-parameters included.
+        """
+        M = np.asarray(Z, dtype=np.float64)
+        F, w, (n, p) = self.features(M), self.w, self.X.shape
+        K = w[0] * self.kernel.product(M, M) + w[1] * F @ F.T + w[2] + w[3] * np.eye(len(M))
+        A = w[0] * self.kernel.product(self.X, M) + w[1] * self.F @ F.T + w[2]
+        known = solve(self.L, A)
+        cross = w[0] * self.over.cross(self.kernel, M)[0] + w[1] * self.lin @ F.T
+        if self.white:
+            cross += w[3] * self.over.influence(M)
+        L = safe_cholesky(K - known.T @ known)
+        gains = np.cumsum(solve(L, (cross[1:] - self.B[:, 1:].T @ known).T) ** 2, axis=0)
+        now = np.maximum(self.over.scale(self, np.ones(1))[1:, 1:, 0].diagonal(), 1e-300)
+        inflation = 1 + self.over.inflation * (p + 5) / (n + np.arange(len(M) + 1))
+        grown = (inflation[1:] / inflation[0])[:, None]
+        return np.asarray(np.maximum(1 - gains / now, 1e-12) * grown)
+
     @property
     def alpha(self) -> Floats:
         """K^-1 y."""

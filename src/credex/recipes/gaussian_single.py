@@ -7,7 +7,6 @@ import numpy as np
 from credex.domains import Neighbourhood
 from credex.posteriors import Belief
 from credex.posteriors.coalitions_gp import AllCoalitions
-from credex.posteriors.student import quantile
 from credex.posteriors.surrogate_gp import SurrogateGP
 from credex.posteriors.surrogate_kernel import Kernel
 from credex.recipes.base import (
@@ -19,7 +18,8 @@ from credex.recipes.base import (
     powers_of_two,
     spread_over,
 )
-from credex.recipes.gaussian import misfit, refuse_linear_only
+from credex.recipes.gaussian import AHEAD, misfit, refuse_linear_only
+from credex.recipes.gaussian_surrogate import process_forecast
 from credex.recipes.shapley import ShapleyRecipe
 from credex.samplers import Predictive
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -113,17 +113,11 @@ class GaussianSingleRecipe(ShapleyRecipe):
         )
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
-        """How many more queries, if widths go on to fall with the root of the coalitions."""
-        n, asked = self.asked.rows.n, self.asked
-        if self._complete() or n < 2:
+        """Widths after the next coalitions follow from the process: no value is needed."""
+        if self._complete() or self.asked.rows.n < 2:
             return None
-        belief = self._belief()
-        allowed = np.asarray(limits.limits(belief.mean))
-        ratio = float(np.max(2 * quantile(level, belief.dof) * belief.deviation / allowed))
-        more = float(min(max(np.ceil(n * (ratio**2 - 1)), 0.0), self.unasked))
-        width = limits.width if isinstance(limits, Width) else float(allowed.min())
-        rows = asked.n_model_rows / max(asked.n_queries, 1)
-        cost = asked.model_seconds / max(asked.n_queries, 1)
-        return Forecast(
-            more, more / 2, 1.3 * more, more * rows, more * cost, asked.n_queries, width, level
+        with self.context.lock:
+            coming = self._fresh_stream().take(int(min(AHEAD, self.unasked))).design
+        return process_forecast(
+            self, self.gp(), self._belief(), limits=limits, level=level, coming=coming
         )

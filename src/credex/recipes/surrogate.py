@@ -136,19 +136,21 @@ class SurrogateRecipe:
     def stream(self) -> MaskStream | PerturbationStream:
         """Perturbations not asked yet, in the order of the seed."""
         if self._stream is None:
-            s = self.settings
-            if self.by_masks:
-                known = self.asked.rows.design() if self.asked.rows.n else None
-                known = known[0::2] if known is not None and self.paired else known
-                d, seed, pairs = self.d, s.seed, self.paired
-                sequence = self.context.once(
-                    ("coins", d, seed, pairs),
-                    lambda: BernoulliSequence(d, seed, skip=(d,), paired=pairs),
-                )
-                self._stream = MaskStream(sequence, known, repeat=s.noisy)
-            else:
-                self._stream = PerturbationStream(self.neighbourhood, s.seed, self.asked.cursor)
+            self._stream = self._fresh_stream()
         return self._stream
+
+    def _fresh_stream(self) -> MaskStream | PerturbationStream:
+        s = self.settings
+        if not self.by_masks:
+            return PerturbationStream(self.neighbourhood, s.seed, self.asked.cursor)
+        known = self.asked.rows.design() if self.asked.rows.n else None
+        known = known[0::2] if known is not None and self.paired else known
+        d, seed, pairs = self.d, s.seed, self.paired
+        sequence = self.context.once(
+            ("coins", d, seed, pairs),
+            lambda: BernoulliSequence(d, seed, skip=(d,), paired=pairs),
+        )
+        return MaskStream(sequence, known, repeat=s.noisy)
 
     def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
         """Let the sampler choose at most ``n`` perturbations."""
