@@ -20,6 +20,7 @@ most 10 (what the kernel cannot express does not vanish with n).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -46,6 +47,9 @@ EXACT = 1e-10
 
 MANY = 25
 """Players from which the in-sample scale is looked at too."""
+
+CHUNK = 2048
+"""Masks predicted at a time."""
 
 FIT_PAIRS = 300
 """Hyper-parameters are fitted on at most this many pairs, evenly spread over those asked."""
@@ -100,6 +104,12 @@ class Conditioned:
     def mean(self) -> Floats:
         """E[phi | Y], (d, k)."""
         return np.asarray(self.B.T @ self.W)
+
+    def predict(self, T: Floats) -> Floats:
+        """E[g(T) | Y] at signs ``T (m, d)``, ``(m, k)``."""
+        alpha = _solve(self.L, self.W, transposed=True)
+        starts = range(0, len(T), CHUNK)
+        return np.concatenate([self.kernel.gram(T[a : a + CHUNK], self.S) @ alpha for a in starts])
 
     def predictive_variance(self, Z: Design) -> Floats:
         """Variance of the half difference at masks ``Z (m, d)``, at sigma² = 1."""
@@ -269,7 +279,8 @@ def safe_cholesky(K: Floats, level: float) -> Floats:
     )
 
 
-def _solve(L: Floats, X: Floats) -> Floats:
+def _solve(L: Floats, X: Floats, *, transposed: bool = False) -> Floats:
     from scipy.linalg import solve_triangular
 
-    return np.asarray(solve_triangular(L, X, lower=True, check_finite=False))
+    kind: Literal["N", "T"] = "T" if transposed else "N"
+    return np.asarray(solve_triangular(L, X, lower=True, trans=kind, check_finite=False))

@@ -18,7 +18,7 @@ at most 10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,6 +52,9 @@ ROUNDOFF = 2e-8
 
 MOST_BENT = 60
 """Features up to which the bending direction is affordable."""
+
+MANY = 25
+"""Features from which the in-sample scale is looked at too."""
 
 RARE = 1e-10
 """Sizes of masks that have less than this share of the likeliest one's weight are left out."""
@@ -220,6 +223,7 @@ class SurrogateGP:
     dof : degrees of freedom.
     kernel : hyper-parameters, for a warm start.
     state : what it was computed from; None if the rows are exactly linear.
+    top : (k,) constant taken off the outputs.
     """
 
     mean: Floats
@@ -228,6 +232,7 @@ class SurrogateGP:
     dof: float
     kernel: Kernel
     state: Conditioned | None = None
+    top: Floats = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
     def fit(
@@ -298,7 +303,9 @@ class SurrogateGP:
         scale = over.scale(c, c.honest_scale())[1:, 1:] * (LOOKS**2 if looks else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
-        return cls(c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c)
+        return cls(
+            c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c, top
+        )
 
 
 class Conditioned:
@@ -345,6 +352,15 @@ class Conditioned:
             C += self.w[3] * white
         return np.asarray(C[:, :, None] * sigma2)
 
+    def predict(self, M: Floats) -> Floats:
+        """E[v(M) | y] less the constant taken off y, at masks ``M (m, d)``, ``(m, k)``."""
+        alpha, out = self.alpha, []
+        for a in range(0, len(M), COV_ROWS):
+            part = M[a : a + COV_ROWS]
+            K = self.w[0] * self.kernel.product(part, self.X) + self.w[2]
+            out.append((K + self.w[1] * self.features(part) @ self.F.T) @ alpha)
+        return np.concatenate(out)
+
     def predictive_variance(self, Z: Design) -> Floats:
         """Variance of v at masks ``Z (m, d)``, at sigma² = 1 (only where coordinates are masks)."""
         T = np.asarray(Z, dtype=np.float64)
@@ -387,6 +403,8 @@ class Conditioned:
         v = 1 / (inverse**2).sum(0)
         r = (inverse.T @ self.W) * v[:, None]
         sigma2 = (r**2 / v[:, None]).mean(0)
+        if self.white and p > MANY:  # leave-one-out alone is too sure of itself there
+            sigma2 = np.maximum(sigma2, (self.W**2).mean(0))
         M2 = ((inverse.T @ self.B[:, 1:]) ** 2).sum(1)
         share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
         return np.asarray(sigma2 * np.maximum(share, 1.0) * (1 + self.over.inflation * (p + 5) / n))

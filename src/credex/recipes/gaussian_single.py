@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from credex.domains import Neighbourhood
+from credex.errors import BudgetError
 from credex.posteriors import Belief
 from credex.posteriors.coalitions_gp import AllCoalitions
 from credex.posteriors.surrogate_gp import SurrogateGP
@@ -20,8 +21,9 @@ from credex.recipes.base import (
 )
 from credex.recipes.gaussian import AHEAD, misfit, refuse_linear_only
 from credex.recipes.gaussian_surrogate import process_forecast
+from credex.recipes.handover import MOST_UNITS, NOTE, corrected, hands_over
 from credex.recipes.shapley import ShapleyRecipe
-from credex.samplers import Predictive
+from credex.samplers import Candidates, Predictive
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats
 
@@ -60,9 +62,10 @@ class GaussianSingleRecipe(ShapleyRecipe):
 
     def gp(self) -> SurrogateGP:
         """The posterior of what was asked, on the plane Σφ = f(x) − base."""
-        n = self.asked.rows.n
+        n = self.asked.rows.n if self.settings.noisy else min(self.asked.rows.n, MOST_UNITS)
         if self._gp is None or self._gp[0] != n:
             m, y = self._rows()
+            m, y = (m, y) if self.settings.noisy else (m[: n + 2], y[: n + 2])
             found = SurrogateGP.fit(
                 *(m, m, y, AllCoalitions(self.d)),
                 noisy=self.settings.noisy,
@@ -74,7 +77,28 @@ class GaussianSingleRecipe(ShapleyRecipe):
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]
 
-    def _belief(self) -> Belief:
+    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
+        """Let the sampler choose; an adaptive one only as far as the process goes."""
+        adaptive = not getattr(self.settings.sampler, "uniform", False)
+        if adaptive and not self.settings.noisy:
+            if hands_over(self):
+                msg = f"posterior='gp' with sampler={self.settings.sampler_name!r} goes up to "
+                msg += f"{MOST_UNITS:,} queries; use sampler='focused', 'paired' or 'random'"
+                raise BudgetError(msg, minimum=MOST_UNITS)
+            n = min(n, MOST_UNITS - self.asked.rows.n)
+        return super().choose(n, fit, rng)
+
+    def _belief(self) -> tuple[Belief, bool]:
+        """Belief about the importances, and whether later coalitions corrected the process."""
+        belief, g = self._of_process(), self.gp()
+        if self.settings.noisy or g.state is None or self.asked.rows.n <= MOST_UNITS:
+            return belief, False
+        m, y = self._rows()
+        m, y = m[2:], y[2:] - (m[2:] @ self._expected)[:, None]
+        guess = g.state.predict(m[MOST_UNITS:]) + g.top
+        return corrected(self, belief, m > 0.5, y[MOST_UNITS:] - guess)
+
+    def _of_process(self) -> Belief:
         g, d = self.gp(), self.d
         mean, scale = g.mean, g.scale
         short = self.full - self.base - mean.sum(axis=0)
@@ -99,7 +123,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
             return super().fit()
         if self.asked.rows.n < 2:
             return None
-        belief = self._belief()
+        belief, over = self._belief()
         error, r2 = misfit(self, belief.mean)
         return Fitted(
             spread_over(belief, self.active),
@@ -110,6 +134,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
             intercept=self.base,
             local_prediction=self.base + belief.mean.sum(axis=0),
             selected=np.ones((len(self.active), len(self.full)), dtype=np.bool_),
+            notes=(NOTE.format(n=MOST_UNITS),) if over else (),
         )
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
@@ -117,7 +142,8 @@ class GaussianSingleRecipe(ShapleyRecipe):
         if self._complete() or self.asked.rows.n < 2:
             return None
         with self.context.lock:
-            coming = self._fresh_stream().take(int(min(AHEAD, self.unasked))).design
+            ahead = 0 if hands_over(self) else int(min(AHEAD, self.unasked))
+            coming = self._fresh_stream().take(ahead).design
         return process_forecast(
-            self, self.gp(), self._belief(), limits=limits, level=level, coming=coming
+            self, self.gp(), self._belief()[0], limits=limits, level=level, coming=coming
         )
