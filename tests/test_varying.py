@@ -39,6 +39,7 @@ class NumbersNeighbourhood:
 
     def __init__(self, x, row_bytes=80):
         self.x, self.row_bytes = x, row_bytes
+        self.form = len(x)
         self.names = tuple(f"number {i}" for i in range(len(x)))
         self.values, self.feature_labels = x, self.names
         self.unit = ("per part present",) * len(x)
@@ -161,6 +162,18 @@ def test_calls_of_mixed_sizes_hold_no_more_than_one_call():
 
     cx.BayesSHAP(model, Mixed()).explain_many(X[:4] * 3, queries=30)
     assert BATCH_BYTES / 2 < max(held) <= BATCH_BYTES
+
+
+def test_only_inputs_of_one_form_share_a_call():
+    calls = []
+
+    def model(rows):
+        calls.append({len(r) for r in rows})
+        return curved(rows)
+
+    cx.BayesSHAP(model, Numbers()).explain_many(X * 2, queries=40)
+    assert all(len(lengths) == 1 for lengths in calls)
+    assert len(calls) < 2 * len(X) * 2  # two instances of one length do share
 
 
 def test_most_rows():

@@ -48,6 +48,8 @@ class Ask:
         Whether the answer should hold the values by background row.
     row_bytes
         Memory that one model row takes.
+    form
+        Only rows of equal form are stacked into one call.
     """
 
     make: Make
@@ -57,6 +59,7 @@ class Ask:
     first: int = 0
     keep_rows: bool = False
     row_bytes: int = 8
+    form: Hashable = None
 
     @property
     def rows(self) -> int:
@@ -116,19 +119,19 @@ class Desk:
         error stands in its place.
         """
         out: list[Answer | CredexError | None] = [None] * len(asks)
-        pending: list[int] = []
-        load = Fraction(0)
+        waiting: dict[Hashable, tuple[list[int], Fraction]] = {}
         for i, ask in enumerate(asks):
             if self.sharing and ask.share is not None:
                 out[i] = self._try(self._from_store, ask)
                 continue
             size = self.share_of_call(ask.rows, ask.row_bytes)
+            pending, load = waiting.get(ask.form, ([], Fraction(0)))
             if pending and load + size > 1:
                 self._group(asks, pending, out)
                 pending, load = [], Fraction(0)
             pending.append(i)
-            load += size
-        if pending:
+            waiting[ask.form] = (pending, load + size)
+        for pending, _ in waiting.values():
             self._group(asks, pending, out)
         return [a for a in out if a is not None]
 
@@ -173,6 +176,7 @@ class Desk:
             ask.weights,
             keep_rows=ask.keep_rows,
             row_bytes=ask.row_bytes,
+            form=ask.form,
         )
         return self._call([piece])[0]
 

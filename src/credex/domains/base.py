@@ -129,6 +129,11 @@ class Neighbourhood(Protocol):
         ...
 
     @property
+    def form(self) -> Hashable:
+        """Equal for neighbourhoods whose inputs `Domain.concat` can stack into one call."""
+        ...
+
+    @property
     def base_key(self) -> Hashable | None:
         """Equal for neighbourhoods with the same ``base_inputs``; ``None``: no two have."""
         ...

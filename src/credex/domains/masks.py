@@ -90,6 +90,7 @@ class MaskNeighbourhood:
     by_masks: bool = True
     background_note: str = "no background: the model is a function of masks"
     removal: str = ""
+    form: None = None
 
     @property
     def values(self) -> tuple[object, ...]:

@@ -40,6 +40,7 @@ class TabularNeighbourhood:
 
     by_masks = False  # a perturbed row has no complement
     removal = ""  # the background's own note says it
+    form = None  # rows of one table always stack
 
     def __init__(self, domain: Tabular, population: Population, x: Table, label: Any) -> None:
         self._domain = domain

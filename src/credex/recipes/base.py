@@ -271,7 +271,13 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
 
 def instance(nb: Neighbourhood) -> Ask:
     """Ask for f(x)."""
-    return Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1), row_bytes=nb.row_bytes)
+    return Ask(
+        lambda _a, _b: (nb.instance_inputs(), None),
+        1,
+        np.ones(1),
+        row_bytes=nb.row_bytes,
+        form=nb.form,
+    )
 
 
 def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:

@@ -186,6 +186,7 @@ class ShapleyRecipe:
             share=None if alone else ("base", nb.base_key, keep),
             keep_rows=keep,
             row_bytes=nb.row_bytes,
+            form=nb.form,
         )
         return [base, instance(nb)] * repeats
 
@@ -226,7 +227,9 @@ class ShapleyRecipe:
         for s, e in self._spans(len(masks), most_rows - extra):
             part = masks[s:e]
             make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
-            ask = Ask(make, e - s, self.weights, keep_rows=keep, row_bytes=nb.row_bytes)
+            ask = Ask(
+                make, e - s, self.weights, keep_rows=keep, row_bytes=nb.row_bytes, form=nb.form
+            )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy

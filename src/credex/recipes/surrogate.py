@@ -172,7 +172,7 @@ class SurrogateRecipe:
             else:
                 nb = self.neighbourhood
                 make = coalitions(nb, part.design)
-                ask = Ask(make, e - s, np.ones(1), row_bytes=nb.row_bytes)
+                ask = Ask(make, e - s, np.ones(1), row_bytes=nb.row_bytes, form=nb.form)
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -209,10 +209,22 @@ class SurrogateRecipe:
             key = (
                 None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
             )
-            return Ask(make, e - s, np.ones(1), share=key, first=first, row_bytes=nb.row_bytes)
+            return Ask(
+                make,
+                e - s,
+                np.ones(1),
+                share=key,
+                first=first,
+                row_bytes=nb.row_bytes,
+                form=nb.form,
+            )
         chosen = candidates.position[s:e] - stream.first
         return Ask(
-            lambda a, b: (drawn.pick(chosen[a:b]), None), e - s, np.ones(1), row_bytes=nb.row_bytes
+            lambda a, b: (drawn.pick(chosen[a:b]), None),
+            e - s,
+            np.ones(1),
+            row_bytes=nb.row_bytes,
+            form=nb.form,
         )
 
     def _absorb(self, part: Candidates, y: Floats) -> None:
