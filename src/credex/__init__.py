@@ -1,6 +1,6 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
-from credex.domains import Masks, Tabular
+from credex.domains import Masks, Series, Tabular, Text
 from credex.errors import (
     BudgetError,
     CredexError,
@@ -60,7 +60,9 @@ __all__ = [
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "Series",
     "Tabular",
+    "Text",
     "Verification",
     "WallClock",
     "Width",

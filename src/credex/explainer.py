@@ -24,6 +24,7 @@ from credex.recipes.base import Asked, Context, Recipe, Settings
 from credex.stopping import Forecast, Rule, Width
 from credex.value import Desk
 from credex.verify import Verification, verify
+from credex.zoom import zoom
 
 CALIBRATION = 32
 """Queries that `Explainer.calibrate` asks, twice, or as many as a fit takes."""
@@ -201,6 +202,52 @@ class Explainer(ABC):
             cohort=explanation.settings.get("cohort"),
             **kept,
         )
+
+    def zoom(
+        self,
+        explanation: Explanation,
+        *,
+        most: int = 3,
+        output: Any = None,
+        width: float | Sequence[float] | None = None,
+        queries: int | None = None,
+        max_queries: int | None = None,
+        stop: Rule | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> Explanation:
+        """Go from sentences to words: explain again with the largest parts taken apart.
+
+        For long texts (`Text`): explain sentences first, then ``zoom``. The features of the result
+        are the words of the ``most`` parts with the largest importances, and the other parts as
+        they were. The queries of ``explanation`` are counted in the result's, in ``queries`` and
+        in ``max_queries``; they are not used again, because they say nothing about single words.
+
+        Parameters
+        ----------
+        explanation
+            Of a text, from this explainer.
+        most
+            How many parts to take apart into words.
+        output
+            Which output decides; by default the largest importance of any.
+        width, queries, max_queries, stop, **options
+            As in `explain`.
+        """
+        if not isinstance(explanation, Explanation):
+            msg = f"zoom takes an Explanation; got {type(explanation).__name__}"
+            raise InputError(msg)
+        opts = self.options.override(options)
+        recipe, plan = zoom(
+            self,
+            explanation,
+            most,
+            output,
+            goals=Goals(width, queries, max_queries, stop),
+            options=opts,
+            context=self._context,
+        )
+        *_, last = self._drive(recipe, plan, opts)
+        return last.explanation
 
     # -- many instances ------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ class PartsNeighbourhood(ABC):
     removal: str
     by_masks = True
     base_key: Hashable | None = None  # every instance has its own base
+    form: Hashable = None  # inputs stack, unless a subclass says which do
 
     @abstractmethod
     def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
