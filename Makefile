@@ -10,6 +10,7 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
+.PHONY: bench-text
 .PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries docs clean
 
 help: ## list the targets
@@ -38,6 +39,9 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
 
+bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
+
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)
 
@@ -64,4 +68,8 @@ $(VENV)/.test: $(PINS) | $(VENV)/.made
 
 $(VENV)/.bench: $(PINS) | $(VENV)/.made
 	$(PIP) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.text: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[bench,text]'
 	@touch $@
