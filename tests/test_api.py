@@ -44,6 +44,7 @@ NAMES = {
     "Verification",
     "WallClock",
     "Width",
+    "from_pipeline",
     "perturbations_to_go",
     "shapley_kernel",
 }

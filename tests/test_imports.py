@@ -14,7 +14,7 @@ ORDER = [
     "typing errors",
     "checks threads",
     "posteriors",
-    "kernels blackbox",
+    "kernels blackbox pipelines",
     "domains",
     "value",
     "samplers sequences selection",

@@ -16,6 +16,7 @@ from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
 from credex.focused import Focused
 from credex.kernels import Exponential, shapley_kernel
+from credex.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.samplers import Paired, PaperFocused, Random
 from credex.stopping import (
@@ -66,6 +67,7 @@ __all__ = [
     "Verification",
     "WallClock",
     "Width",
+    "from_pipeline",
     "perturbations_to_go",
     "shapley_kernel",
 ]
