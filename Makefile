@@ -10,7 +10,7 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: bench-text
+.PHONY: bench-text demo-text
 .PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries docs clean
 
 help: ## list the targets
@@ -38,6 +38,9 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
+
+demo-text: $(VENV)/.text ## explain a message that a spam filter catches, and draw it
+	$(BIN)/python -m examples.text
 
 bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
@@ -71,5 +74,5 @@ $(VENV)/.bench: $(PINS) | $(VENV)/.made
 	@touch $@
 
 $(VENV)/.text: $(PINS) | $(VENV)/.made
-	$(PIP) -e '.[bench,text]'
+	$(PIP) -e '.[bench,bench-text]'
 	@touch $@

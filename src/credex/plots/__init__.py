@@ -120,7 +120,7 @@ class Plots:
         --------
         >>> import credex as cx
         >>> def model(texts):
-        ...     return [len(t.split()) + 2.0 * ("free" in t) for t in texts]
+        ...     return [len(t.split()) + 4.0 * ("free" in t) for t in texts]
         >>> e = cx.BayesSHAP(model, cx.Text()).explain("a free phone")
         >>> print(e.plot.text().terminal(colour=False).splitlines()[2])
         [+a] [+++free] [+phone]

@@ -109,15 +109,21 @@ class TextPlot:
         return f"{shown[0]} ({shown[1]} … {shown[2]}){show.times(show.power_of(self.marked.peak))}"
 
     def _key(self) -> str:
-        peak = show.amount(self.marked.peak, self.marked.peak)
         level = escape(show.percent(self.marked.level))
+        most = self._most()
+        up, down = (f'<i class="{c}" style="--a:{STRONGEST}">' for c in ("up", "down"))
         parts = [
-            f'<span><i class="up" style="--a:{STRONGEST}">raises</i> by {peak}, at most</span>',
-            f'<span><i class="down" style="--a:{STRONGEST}">lowers</i> as strongly</span>',
+            f"<span>{up}raises</i> {down}lowers</i> the prediction by up to {most}</span>",
             f'<span><i class="sure">underlined</i> {level} interval excludes 0</span>',
             '<span><i class="unsure">dotted</i> it does not</span>',
         ]
         return "".join(parts)
+
+    def _most(self) -> str:
+        """The largest importance, two digits of it."""
+        peak, power = self.marked.peak, show.power_of(self.marked.peak)
+        unit = 10.0**power
+        return show.number(peak / unit, show.decimals(peak / unit, peak / unit)) + show.times(power)
 
     def terminal(self, *, colour: bool | None = None) -> str:
         """The text for a terminal.
@@ -135,10 +141,11 @@ class TextPlot:
         body = "".join((_coloured if colour else _plain)(p) for p in m.pieces)
         level = show.percent(m.level)
         if colour:
-            key = f"{_paint('raises', 1.0, certain=False)} {_paint('lowers', -1.0, certain=False)} "
+            up, down = (_paint(w, s, certain=False) for w, s in (("raises", 1.0), ("lowers", -1.0)))
+            key = f"{up} {down} the prediction by up to {self._most()}; "
             key += f"{_paint('underlined', 0.0, certain=True)}: the {level} interval excludes 0"
         else:
-            key = f"[+raises] [-lowers] +++: by up to {show.amount(m.peak, m.peak)}; "
+            key = f"[+raises] [-lowers] the prediction; +++: by up to {self._most()}; "
             key += f"unmarked: the {level} interval includes 0"
         head = f"{e.method}: {show.headline(e, m.output)}"
         return "\n".join([head, "", body, "", key, *show.footer(e)])
