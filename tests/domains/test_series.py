@@ -128,6 +128,8 @@ def test_bad_series_never_reach_the_model(options, x, match):
         ({"fill": "median"}, "fill='median'"),
         ({"fill": [np.nan]}, "fill has 1"),
         ({"channels": "apart"}, "channels='apart'"),
+        ({"seed": "x"}, "seed"),
+        ({"seed": -1}, "seed"),
     ],
 )
 def test_bad_options(options, match):

@@ -152,6 +152,20 @@ def test_repeats():
     assert one(folded, "so good so", [0, 1]) == "good "
 
 
+def test_functions_that_misbehave():
+    with pytest.raises(cx.InputError, match=r"repeats= returned \['so'\], a list"):
+        cx.Text(repeats=lambda w: [w]).at("so so")
+    with pytest.raises(cx.InputError, match="repeats= raised KeyError on 'so'"):
+        cx.Text(repeats={}.__getitem__).at("so so")
+
+    def never(rows):
+        raise AssertionError(rows)
+
+    for explainer in (cx.BayesSHAP, cx.BayesLIME):
+        with pytest.raises(cx.InputError, match="mask= raised KeyError on 'so'"):
+            explainer(never, cx.Text(mask={}.__getitem__)).explain("so so")
+
+
 def test_own_spans_and_named_spans():
     text = "Dear Bob, you won a car"
     assert cx.Text(unit=[(0, 8), (10, 17)]).at(text).names == ("Dear Bob", "you won")
@@ -173,6 +187,10 @@ def test_own_spans_and_named_spans():
         (lambda t: t.lower().split(), r"token 0.*'dear'.*changes the text"),
         (lambda t: ["Dear", "Bob", "you", "you"], r"token 3.*'you'"),
         ([], "no part"),
+        ({}, "no part"),
+        ({"a": 3}, r"unit\['a'\] has 3"),
+        ({"a": [(0, 2), (1, 3)]}, "overlap"),
+        (lambda t: 1 / 0, "unit= raised ZeroDivisionError on 'Dear Bob"),
     ],
 )
 def test_bad_spans(unit, match):
@@ -187,7 +205,9 @@ def test_bad_spans(unit, match):
         ({"unit": 3}, "unit is a int"),
         ({"unit": re.compile(rb"x")}, "bytes"),
         ({"mask": 3}, "mask is 3"),
+        ({"mask": "\ud800"}, "mask has a lone surrogate"),
         ({"repeats": "both"}, "repeats is 'both'"),
+        ({"repeats": np.arange(2)}, "repeats is array"),
     ],
 )
 def test_bad_options(options, match):
@@ -298,6 +318,23 @@ def test_one_word():
     np.testing.assert_array_equal(e.mean, [1.0])
     assert e.exact
     np.testing.assert_allclose(cx.BayesLIME(model, cx.Text()).explain("free").mean, [1.0])
+
+
+def test_labels_of_any_kind_survive():
+    X = pd.Series(["win now", "free now"], index=pd.to_datetime(["2020-01-01", "2021-05-05"]))
+    shap = cx.BayesSHAP(model, cx.Text())
+    for label, e in zip(X.index, shap.explain_many(X, queries=30), strict=True):
+        again = shap.refine(cx.Explanation.from_json(e.to_json()), queries=40)
+        assert e.label == again.label == label
+
+
+def test_verify_on_a_linear_model():
+    def linear(rows):
+        return np.array([sum(map(len, t.split())) / 3 for t in rows])
+
+    texts = ["one two three four five six", "a word and some more words of other lengths"]
+    found = cx.BayesSHAP(linear, cx.Text()).verify(texts, n=2, queries=40)
+    assert found.coverage == 1.0  # nothing is left over but rounding
 
 
 def test_only_stop_words():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from credex.domains.tokens import Unit, found, unit_word
+from credex.domains.tokens import Unit, called, found, unit_word
 from credex.domains.units import Span, words
 from credex.errors import InputError
 
@@ -66,12 +66,18 @@ def cut(text: str, unit: Unit, repeats: Repeats, label: Any = None) -> Passage:
 
 
 def _shared(spans: list[list[Span]], text: str, repeats: Repeats) -> list[list[Span]]:
-    if repeats == "separate":
+    if isinstance(repeats, str) and repeats == "separate":
         return spans
     key: Callable[[str], Hashable] = repeats if callable(repeats) else str
     groups: dict[Hashable, list[Span]] = {}
     for part in spans:
-        groups.setdefault(key(text[part[0][0] : part[0][1]]), []).extend(part)
+        own = called(key, "repeats", text[part[0][0] : part[0][1]])
+        try:
+            groups.setdefault(own, []).extend(part)
+        except TypeError:
+            msg = f"the function given as repeats= returned {own!r:.40}, a {type(own).__name__}; "
+            msg += "it must return a text, a number or a tuple"
+            raise InputError(msg) from None
     return list(groups.values())
 
 

@@ -75,7 +75,10 @@ class Series:
         if isinstance(channels, str) and channels not in ("together", "each"):
             msg = f"channels={channels!r}; use 'together', 'each', or a list of names"
             raise InputError(msg)
-        self.fill, self.seed = fill, seed
+        given: Any = seed
+        if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
+            raise InputError(f"seed must be a whole number ≥ 0; got {seed!r}")
+        self.fill, self.seed = fill, int(seed)
         self.channels = channels if isinstance(channels, str) else tuple(map(str, channels))
         self.summary = f"no background: {_removal(fill)}"
 

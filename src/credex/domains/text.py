@@ -11,7 +11,8 @@ import numpy as np
 
 from credex.domains.parts import PartsNeighbourhood
 from credex.domains.passage import Passage, Repeats, cut, zoomed
-from credex.domains.tokens import Unit, check_unit
+from credex.domains.scalars import decode, encode
+from credex.domains.tokens import Unit, called, check_unit
 from credex.errors import InputError
 from credex.typing import Ints, Masks, Native
 
@@ -60,7 +61,10 @@ class Text:
         if not (mask is None or isinstance(mask, str) or callable(mask)):
             msg = f"mask is {mask!r}; use None (remove), a text such as '[MASK]', or a function"
             raise InputError(msg)
-        if repeats not in ("separate", "shared") and not callable(repeats):
+        if isinstance(mask, str):
+            _encodable(mask, "mask")
+        known = isinstance(repeats, str) and repeats in ("separate", "shared")
+        if not known and not callable(repeats):
             msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function such as "
             msg += "str.casefold"
             raise InputError(msg)
@@ -115,7 +119,7 @@ def passage_of(payload: dict[str, Any]) -> Passage:
         tuple(payload["names"]),
         payload["unit"],
         payload["note"],
-        payload["label"],
+        decode(payload["label"]),
     )
 
 
@@ -123,14 +127,25 @@ def _checked(text: str) -> str:
     if not text.strip():
         what = "empty" if not text else "only white space"
         raise InputError(f"the text is {what}: there is nothing to switch off")
+    return _encodable(text, "the text")
+
+
+def _encodable(text: str, what: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as cause:
         at = cause.start
-        msg = f"the text has a lone surrogate, {text[at]!r}, at character {at}: it was decoded "
+        msg = f"{what} has a lone surrogate, {text[at]!r}, at character {at}: it was decoded "
         msg += "wrongly. Decode the bytes again, or text.encode(errors='replace').decode()"
         raise InputError(msg) from None
     return text
+
+
+def _label(label: Any) -> Any:
+    try:
+        return encode(label)
+    except TypeError:
+        return str(label)
 
 
 def _removal(mask: Mask, word: str = "part") -> str:
@@ -166,7 +181,7 @@ class TextNeighbourhood(PartsNeighbourhood):
         text, mask = self.passage.text, self._mask
         if mask is None or isinstance(mask, str):
             return [[mask or ""] * len(part) for part in self.passage.spans]
-        made = [[mask(text[a:b]) for a, b in part] for part in self.passage.spans]
+        made = [[called(mask, "mask", text[a:b]) for a, b in part] for part in self.passage.spans]
         for part, given in zip(self.passage.spans, made, strict=True):
             for (a, b), new in zip(part, given, strict=True):
                 if not isinstance(cast("object", new), str):
@@ -247,5 +262,5 @@ class TextNeighbourhood(PartsNeighbourhood):
             "spans": [[[a, b] for a, b in part] for part in p.spans],
             "mask": mask if mask is None or isinstance(mask, str) else self.off,
             "note": p.note,
-            "label": p.label,
+            "label": _label(p.label),
         }

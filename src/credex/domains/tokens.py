@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from credex.domains.units import Span, sentences, words
 from credex.errors import InputError
 
-__all__ = ["UNITS", "Unit", "found", "unit_word"]
+__all__ = ["UNITS", "Unit", "called", "check_unit", "found", "unit_word"]
 
 UNITS: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
 
@@ -64,12 +64,21 @@ def found(unit: Unit, text: str) -> tuple[list[list[Span]], list[str] | None]:
         matches = (m.span() for m in unit.finditer(text))
         return [[s] for a, b in matches if (s := _without_space(text, a, b))], None
     if isinstance(unit, Mapping):
-        spans = [_pairs(v if _nested(v) else [v], text, f"unit[{k!r}]") for k, v in unit.items()]
+        spans = [_pairs(v, text, f"unit[{k!r}]") for k, v in unit.items()]
         return spans, [str(k) for k in unit]
     if _is_tokenizer(unit):
         return [[s] for s in _merged(_offsets(unit, text))], None
-    given = unit(text) if callable(unit) else unit
+    given = called(unit, "unit", text) if callable(unit) else unit
     return [[s] for s in _listed(given, text)], None
+
+
+def called(function: Callable[[str], Any], option: str, text: str) -> Any:
+    """Call a function of the user's on a piece of text; what it raises is an `InputError`."""
+    try:
+        return function(text)
+    except Exception as cause:
+        msg = f"the function given as {option}= raised {type(cause).__name__} on {text[:40]!r}: "
+        raise InputError(msg + str(cause)) from cause
 
 
 def _without_space(text: str, start: int, end: int) -> Span | None:
@@ -114,7 +123,9 @@ def _merged(offsets: list[Span]) -> list[Span]:
 
 def _nested(spans: Any) -> bool:
     """Whether it is a list of pairs rather than one pair."""
-    return not (len(spans) == 2 and all(isinstance(v, int) for v in spans))
+    return not (
+        isinstance(spans, Sequence) and len(spans) == 2 and all(isinstance(v, int) for v in spans)
+    )
 
 
 def _listed(given: Any, text: str) -> list[Span]:
@@ -143,9 +154,9 @@ def _aligned(tokens: list[str], text: str) -> list[Span]:
     return out
 
 
-def _pairs(items: Iterable[Any], text: str, where: str) -> list[Span]:
+def _pairs(items: Any, text: str, where: str) -> list[Span]:
     out = []
-    for item in items:
+    for item in items if isinstance(items, Iterable) and _nested(items) else [items]:
         try:
             start, end = (int(v) for v in item)
         except (TypeError, ValueError):
