@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from credex.domains.parts import PartsNeighbourhood
-from credex.domains.segments import (
+from credex.domains.stretches import (
     FILLS,
     Fill,
     bounds,
