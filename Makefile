@@ -10,7 +10,6 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: bench-text demo-text
 .PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries docs clean
 
 help: ## list the targets
@@ -18,6 +17,13 @@ help: ## list the targets
 
 demo: $(VENV)/.core ## train a model and explain one of its predictions
 	$(BIN)/python examples/demo.py
+
+.PHONY: demo-text bench-text
+demo-text: $(VENV)/.text ## explain a message that a spam filter catches, and draw it
+	$(BIN)/python -m examples.text
+
+bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
 
 test: check ## lint, types and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/credex tests $(ARGS)
@@ -39,12 +45,6 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
 
-demo-text: $(VENV)/.text ## explain a message that a spam filter catches, and draw it
-	$(BIN)/python -m examples.text
-
-bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
-
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)
 
@@ -61,6 +61,10 @@ $(VENV)/.made:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
+$(VENV)/.text: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[bench,bench-text]'
+	@touch $@
+
 $(VENV)/.core: $(PINS) | $(VENV)/.made
 	$(PIP) -e .
 	@touch $@
@@ -71,8 +75,4 @@ $(VENV)/.test: $(PINS) | $(VENV)/.made
 
 $(VENV)/.bench: $(PINS) | $(VENV)/.made
 	$(PIP) -e '.[bench]'
-	@touch $@
-
-$(VENV)/.text: $(PINS) | $(VENV)/.made
-	$(PIP) -e '.[bench,bench-text]'
 	@touch $@

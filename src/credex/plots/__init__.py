@@ -76,27 +76,6 @@ class Plots:
             return panels(self.explanation, most, level, sort=sort)
         return intervals(self.explanation, output, most, level, ax, sort=sort)
 
-    def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
-        """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
-
-        Parameters
-        ----------
-        output
-            Which output, by name or number; needed only if there are several.
-        most
-            Rows, and ranks; ranks beyond are one column, "later".
-        ax
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            Probabilities above 0.05 are printed in their cells.
-        """
-        from credex.plots.ranks import ranks
-
-        return ranks(self.explanation, output, most, ax)
-
     def text(self, *, output: Any = None, level: float | None = None) -> TextPlot:
         """Draw a text with its importances: colour says how much, underline how certain.
 
@@ -149,3 +128,24 @@ class Plots:
         from credex.plots.series import series
 
         return series(self.explanation, output, level)
+
+    def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
+        """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        most
+            Rows, and ranks; ranks beyond are one column, "later".
+        ax
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Probabilities above 0.05 are printed in their cells.
+        """
+        from credex.plots.ranks import ranks
+
+        return ranks(self.explanation, output, most, ax)
