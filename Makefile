@@ -19,7 +19,7 @@ demo: $(VENV)/.core ## train a model and explain one of its predictions
 	$(BIN)/python examples/demo.py
 
 .PHONY: demo-text bench-text
-demo-text: $(VENV)/.text ## explain a message that a spam filter catches, and draw it
+demo-text: $(VENV)/.core ## explain a message that a spam filter catches, and draw it
 	$(BIN)/python -m examples.text
 
 bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime

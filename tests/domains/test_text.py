@@ -290,6 +290,24 @@ def test_transformers_tokenizers(tokenizer):
     assert cx.Text(unit=fast).at(text).names == cx.Text(unit=tokenizer).at(text).names
 
 
+def test_a_tokenizer_that_changes_the_length_of_the_text(tokenizer):
+    tokenizers = need("tokenizers")
+    folding = pickle.loads(pickle.dumps(tokenizer))
+    both = [tokenizers.normalizers.NFKC(), tokenizers.normalizers.Lowercase()]
+    folding.normalizer = tokenizers.normalizers.Sequence(both)
+    text = "ﬁne İstanbul ½ ŉ free"
+    assert len(folding.normalizer.normalize_str(text)) > len(text)
+    here = cx.Text(unit=folding).at(text)
+    assert here.instance_inputs() == [text]
+    assert here.base_inputs()[0].strip() == ""
+
+
+def test_slow_tokenizers_say_what_to_do():
+    slow = need("transformers").ByT5Tokenizer()
+    with pytest.raises(cx.InputError, match=r"ByT5Tokenizer does not say.*use_fast=True"):
+        cx.Text(unit=slow).at("free phone")
+
+
 # -- through the explainers --------------------------------------------------------------------
 
 
