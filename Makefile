@@ -18,6 +18,13 @@ help: ## list the targets
 demo: $(VENV)/.core ## train a model and explain one of its predictions
 	$(BIN)/python examples/demo.py
 
+.PHONY: demo-text bench-text
+demo-text: $(VENV)/.core ## explain a message that a spam filter catches, and draw it
+	$(BIN)/python -m examples.text
+
+bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
+
 test: check ## lint, types and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/credex tests $(ARGS)
 
@@ -53,6 +60,10 @@ $(VENV)/.made:
 	  echo "credex needs Python 3.11 or newer; '$(PYTHON)': $$found." >&2; \
 	  echo "Name another one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.text: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[bench,bench-text]'
 	@touch $@
 
 $(VENV)/.core: $(PINS) | $(VENV)/.made

@@ -38,10 +38,13 @@ NAMES = {
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "Series",
     "Tabular",
+    "Text",
     "Verification",
     "WallClock",
     "Width",
+    "from_pipeline",
     "perturbations_to_go",
     "shapley_kernel",
 }

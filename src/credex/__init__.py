@@ -1,6 +1,6 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
-from credex.domains import Masks, Tabular
+from credex.domains import Masks, Series, Tabular, Text
 from credex.errors import (
     BudgetError,
     CredexError,
@@ -16,6 +16,7 @@ from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
 from credex.focused import Focused
 from credex.kernels import Exponential, shapley_kernel
+from credex.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.samplers import Paired, PaperFocused, Random
 from credex.stopping import (
@@ -60,10 +61,13 @@ __all__ = [
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "Series",
     "Tabular",
+    "Text",
     "Verification",
     "WallClock",
     "Width",
+    "from_pipeline",
     "perturbations_to_go",
     "shapley_kernel",
 ]

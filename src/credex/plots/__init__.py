@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from credex.explanation import Explanation
+    from credex.plots.text import TextPlot
 
 __all__ = ["Plots"]
 
@@ -74,6 +75,59 @@ class Plots:
         if output is None and ax is None and len(self.explanation.outputs) > 1:
             return panels(self.explanation, most, level, sort=sort)
         return intervals(self.explanation, output, most, level, ax, sort=sort)
+
+    def text(self, *, output: Any = None, level: float | None = None) -> TextPlot:
+        """Draw a text with its importances: colour says how much, underline how certain.
+
+        Orange raises the prediction, blue lowers it. A solid underline: the interval excludes
+        zero; a dotted one: it does not.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        level
+            Level of the intervals; by default the explanation's.
+
+        Returns
+        -------
+        TextPlot
+            Shown by a notebook; ``print`` it in a terminal, ``save("why.html")`` it, or take its
+            ``html``, a whole page.
+
+        Examples
+        --------
+        >>> import credex as cx
+        >>> def model(texts):
+        ...     return [len(t.split()) + 4.0 * ("free" in t) for t in texts]
+        >>> e = cx.BayesSHAP(model, cx.Text()).explain("a free phone")
+        >>> print(e.plot.text().terminal(colour=False).splitlines()[2])
+        [+a] [+++free] [+phone]
+        """
+        from credex.plots.marked import marked
+        from credex.plots.text import TextPlot
+
+        return TextPlot(self.explanation, marked(self.explanation, output, level))
+
+    def series(self, *, output: Any = None, level: float | None = None) -> Any:
+        """Draw a time series with its segments shaded, and their importances below.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        level
+            Level of the intervals; by default the explanation's.
+
+        Returns
+        -------
+        numpy.ndarray of matplotlib.axes.Axes
+            Channels and importances from top to bottom; save them with
+            ``axes[0].figure.savefig("why.png")``.
+        """
+        from credex.plots.series import series
+
+        return series(self.explanation, output, level)
 
     def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
         """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
