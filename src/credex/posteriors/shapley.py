@@ -191,7 +191,7 @@ class ShapleyPosterior:
         thin = np.maximum(g.thinning, 0.0)[:, None]
         square = thin * (self.residual / free) ** 2
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
-            square = square + (1 - thin) * self._unit_noise / free
+            square = square + (1 - thin) * self._unit_noise
         u = np.sqrt(square) * (g.rows * g.weights)[:, None]
         meat = np.zeros((d, d, k))
         for s, z in signed(g.masks):
