@@ -77,10 +77,14 @@ def test_log_odds_of_a_linear_model_are_found_exactly(model, text):
 
 
 def coverage(explainer, texts, truths, queries, seeds):
-    """Mean share of true values inside, and its standard error clustered by text."""
+    """Mean share of true values inside, and its standard error clustered by text.
+
+    Masks follow from the seed: no two texts share one, or all of them would err together.
+    """
     shares = []
-    for text, truth in zip(texts, truths, strict=True):
-        runs = [explainer.explain(text, queries=queries, seed=s).interval() for s in range(seeds)]
+    for i, (text, truth) in enumerate(zip(texts, truths, strict=True)):
+        own = range(100 * i, 100 * i + seeds)
+        runs = [explainer.explain(text, queries=queries, seed=s).interval() for s in own]
         shares.append(np.mean([i.covers(truth) for i in runs]))
     return float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(len(shares)))
 
@@ -103,13 +107,12 @@ def test_probabilities_of_thirty_words_are_covered():
 def test_words_that_interact_are_covered():
     """l2-normalised TF-IDF, ten words, all 1,024 coalitions known; 40 texts × 3 runs, 100 queries.
 
-    Measured on three sets of texts: 0.977 to 0.983, standard error 0.004. The bounds are at least
-    three standard errors away: a false alarm below 1 in 700. Seen to fail (0.90) with
-    intervals shrunk by 0.7.
+    Twelve sets of masks gave 0.92 to 0.99, 0.962 on average; the standard error of the test is
+    0.006. The bounds are four of them away. Seen to fail (0.90) with intervals shrunk by 0.7.
     """
     texts = [" ".join(t.split()[:10]) for t in TEXTS[:40]]
     shap = cx.BayesSHAP(USUAL, cx.Text(), target=True)
     truths = [shap.explain(t, posterior="exact").mean for t in texts]
     share, error = coverage(shap, texts, truths, 100, 3)
     assert error < 0.01
-    assert 0.95 <= share <= 0.995
+    assert 0.935 <= share <= 0.99
