@@ -24,7 +24,7 @@ from credex.recipes.base import (
     powers_of_two,
     spread_over,
 )
-from credex.recipes.handover import MOST_UNITS, NOTE, corrected, hands_over
+from credex.recipes.control_variate import MOST_UNITS, NOTE, beyond_process, corrected
 from credex.recipes.shapley import ShapleyRecipe
 from credex.samplers import Candidates, Predictive
 from credex.sequences import ShapleySequence
@@ -101,7 +101,7 @@ class GaussianRecipe(ShapleyRecipe):
         """Let the sampler choose; after the process handed over, pairs at random."""
         if bool(getattr(self.settings.sampler, "uniform", False)) or self.settings.noisy:
             return super().choose(n, fit, rng)
-        if not hands_over(self):
+        if not beyond_process(self):
             return super().choose(min(n, 2 * MOST_UNITS - self.asked.rows.n), fit, rng)
         with self.context.lock:
             if self._later is None:
@@ -116,7 +116,7 @@ class GaussianRecipe(ShapleyRecipe):
 
     def predictive(self) -> Predictive | None:
         """The conditioned process, after a quick fit if values came in since the last look."""
-        if hands_over(self):
+        if beyond_process(self):
             return None
         if self._gp is not None and self._gp[0] == self.asked.rows.n:
             known = self._gp[1].state
@@ -175,7 +175,7 @@ class GaussianRecipe(ShapleyRecipe):
         if g.state is None:
             return Forecast(0.0, 0.0, 0.0, 0.0, 0.0, asked.n_queries, width, level)
         half = 2 * quantile(level, belief.dof) * belief.deviation
-        if over or hands_over(self):  # from here on widths fall with the root of the pairs
+        if over or beyond_process(self):  # from here on widths fall with the root of the pairs
             ratio = float(np.max(half / allowed))
             queries = min(max(asked.rows.n * (ratio**2 - 1), 0.0), self.unasked)
         else:

@@ -19,9 +19,9 @@ from credex.recipes.base import (
     powers_of_two,
     spread_over,
 )
+from credex.recipes.control_variate import MOST_UNITS, NOTE, beyond_process, corrected
 from credex.recipes.gaussian import AHEAD, misfit, refuse_linear_only
 from credex.recipes.gaussian_surrogate import process_forecast
-from credex.recipes.handover import MOST_UNITS, NOTE, corrected, hands_over
 from credex.recipes.shapley import ShapleyRecipe
 from credex.samplers import Candidates, Predictive
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -81,7 +81,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
         """Let the sampler choose; an adaptive one only as far as the process goes."""
         adaptive = not getattr(self.settings.sampler, "uniform", False)
         if adaptive and not self.settings.noisy:
-            if hands_over(self):
+            if beyond_process(self):
                 msg = f"posterior='gp' with sampler={self.settings.sampler_name!r} goes up to "
                 msg += f"{MOST_UNITS:,} queries; use sampler='focused', 'paired' or 'random'"
                 raise BudgetError(msg, minimum=MOST_UNITS)
@@ -142,7 +142,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
         if self._complete() or self.asked.rows.n < 2:
             return None
         with self.context.lock:
-            ahead = 0 if hands_over(self) else int(min(AHEAD, self.unasked))
+            ahead = 0 if beyond_process(self) else int(min(AHEAD, self.unasked))
             coming = self._fresh_stream().take(ahead).design
         return process_forecast(
             self, self.gp(), self._belief()[0], limits=limits, level=level, coming=coming

@@ -19,7 +19,7 @@ from credex.typing import Floats, Masks
 if TYPE_CHECKING:
     from credex.recipes.shapley import ShapleyRecipe
 
-__all__ = ["MOST_UNITS", "NOTE", "corrected", "hands_over"]
+__all__ = ["MOST_UNITS", "NOTE", "beyond_process", "corrected"]
 
 MOST_UNITS = 1_000
 """Units (pairs, or single coalitions) a process is fitted on: beyond, its cube of time tells."""
@@ -33,7 +33,7 @@ NOTE = (
 )
 
 
-def hands_over(recipe: ShapleyRecipe) -> bool:
+def beyond_process(recipe: ShapleyRecipe) -> bool:
     """Whether the next units belong to the regression."""
     return not recipe.settings.noisy and recipe.asked.rows.n >= MOST_UNITS * units_size(recipe)
 
