@@ -69,7 +69,7 @@ class Slic:
         colour = image.shape[2] == 3
         compactness = self.compactness or (10.0 if colour else 0.1)
         best: Any = None
-        asked = float(self.n)
+        asked, few, many = float(self.n), 0.0, np.inf  # few gave too few, many gave too many
         for _ in range(TRIES):
             labels = segmentation.slic(
                 image,
@@ -85,7 +85,9 @@ class Slic:
                 best = labels
             if abs(found - self.n) <= CLOSE * self.n:
                 break
-            asked = min(asked * self.n / found, MOST)
+            few, many = (max(few, asked), many) if found < self.n else (few, min(many, asked))
+            between = few > 0 and np.isfinite(many)
+            asked = float(np.sqrt(few * many)) if between else min(asked * self.n / found, MOST)
         return best
 
 

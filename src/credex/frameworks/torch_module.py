@@ -17,7 +17,17 @@ from credex.typing import Native
 
 __all__ = ["TorchModel", "from_torch"]
 
-_TRAINING = threading.Lock()
+
+@dataclass(slots=True)
+class _Busy:
+    """Submodules to put back into training mode when the last user has gone."""
+
+    training: list[Any]
+    users: int = 0
+
+
+_LOCK = threading.Lock()
+_BUSY: dict[int, _Busy] = {}
 
 
 def from_torch(
@@ -133,16 +143,20 @@ class TorchModel:
 
 @contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """Evaluation mode, and back: each submodule to the mode it was in."""
-    training = [m for m in module.modules() if m.training]
-    if not training:
-        yield
-        return
-    with _TRAINING:  # another thread must not switch back while this one computes
-        training = [m for m in module.modules() if m.training]
+    """Evaluation mode, and back: each submodule to the mode it was in.
+
+    Threads may share a module: the first to come switches, the last to go switches back.
+    """
+    with _LOCK:
+        busy = _BUSY.setdefault(id(module), _Busy([m for m in module.modules() if m.training]))
+        busy.users += 1
         module.eval()
-        try:
-            yield
-        finally:
-            for m in training:
-                m.training = True
+    try:
+        yield
+    finally:
+        with _LOCK:
+            busy.users -= 1
+            if busy.users == 0:
+                del _BUSY[id(module)]
+                for m in busy.training:
+                    m.training = True

@@ -19,8 +19,8 @@ from credex.typing import Floats
 if TYPE_CHECKING:
     from credex.explanation import Explanation
 
-FRAMES = 8
-"""Frames a second."""
+FRAME = 0.12
+"""Seconds of a frame; a GIF counts in hundredths."""
 
 DPI, COLOURS = 80, 96
 """Dots an inch, and colours: a GIF grows fast."""
@@ -38,24 +38,25 @@ def posterior_gif(
         msg = f"posterior_gif writes a GIF; call the file {path.with_suffix('.gif')}, not {path}"
         raise InputError(msg)
     scene, means = Scene.of(e), known(e, j)
-    frames = max(round(check_positive("seconds", seconds) * FRAMES), 2)
+    frames = max(round(check_positive("seconds", seconds) / FRAME), 2)
     importances = walk(e, j, check_count("draws", draws), frames, seed)
     peak = float(np.abs(importances).max())
     sheet, (top, left, high, wide) = _sheet(e, j, scene, peak)
     large = scene.scaled_to(high, wide)
     lines = large.lines()[:, :, None]
     sure = np.ones(len(means), dtype=np.bool_)  # colours alone tell what is certain here
-    palette, pictures = None, []
+    drawn = []
     for values in importances:
         heat = large.heat(values, peak, sure)
         heat = np.where(lines, 0.5 * heat + 0.5, heat)
         sheet[top : top + high, left : left + wide] = np.rint(255 * heat)
-        drawn = Image.fromarray(sheet.copy())
-        # One palette for all frames, no dithering: what does not change costs nothing.
-        palette = drawn.quantize(COLOURS) if palette is None else palette
-        pictures.append(drawn.quantize(palette=palette, dither=Image.Dither.NONE))
+        drawn.append(Image.fromarray(sheet.copy()))
+    # One palette for all frames, no dithering: what does not change costs nothing.
+    some = np.concatenate([np.asarray(f) for f in drawn[:: max(frames // 6, 1)]])
+    palette = Image.fromarray(some).quantize(COLOURS)
+    pictures = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in drawn]
     pictures[0].save(
-        path, save_all=True, append_images=pictures[1:], duration=1000 // FRAMES, loop=0
+        path, save_all=True, append_images=pictures[1:], duration=round(1000 * FRAME), loop=0
     )
     return path
 
