@@ -170,7 +170,7 @@ def test_it_is_a_domain():
     here = domain.at(GREY)
     assert isinstance(here, Neighbourhood)
     assert here.unit == ("per part present",) * 4
-    assert here.row_bytes == GREY.nbytes
+    assert here.row_bytes == 4 * GREY.nbytes
     rows = here.perturb(0, 3, 9)
     whole = here.perturb(0, 0, 12)
     assert np.array_equal(rows.design, whole.design[3:9])
@@ -471,7 +471,7 @@ def test_calls_are_bounded_by_memory():
         return pictures[:, ::16, ::16].mean(axis=(1, 2, 3))
 
     cx.BayesLIME(model, cx.Image(cx.Grid(4, 5))).explain(x, queries=400)
-    assert BATCH_BYTES / 2 < max(sizes) <= BATCH_BYTES
+    assert BATCH_BYTES / 8 < max(sizes) <= BATCH_BYTES / 4  # room for the layers of a network
 
 
 def test_same_pictures_as_lime_itself(need):

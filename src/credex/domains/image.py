@@ -21,6 +21,9 @@ from credex.typing import Floats, Ints, Masks, Native
 
 __all__ = ["Image", "ImageNeighbourhood"]
 
+LAYERS = 4
+"""Pictures are counted this many times when a model call is sized."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
@@ -207,8 +210,8 @@ class ImageNeighbourhood:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one picture."""
-        return self.picture.native.nbytes
+        """Four times the bytes of one picture: a network holds its layers besides its input."""
+        return LAYERS * self.picture.native.nbytes
 
     @property
     def form(self) -> Hashable:
