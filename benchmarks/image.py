@@ -27,7 +27,7 @@ from benchmarks.timing import publish, table
 from realdata.photographs import photograph
 
 REGIONS, MASKS = 20, 100
-LIMIT_MB = 300
+LIMIT_MB, WANTED = 300, 5
 Model = Callable[[np.ndarray], np.ndarray]
 
 
@@ -144,14 +144,19 @@ def main() -> None:
         memory(args.memory)
         return
     photo = photograph("coffee").pixels
-    rows, ratios = [], []
+    rows, short = [], []
     for dtype in (np.uint8, np.float32):
         x = photo if dtype == np.uint8 else (photo / 255).astype(np.float32)
         for batch in (10, 25):
             t = speed(x, batch, 2 if args.quick else 6)
-            ratios += [t["lime"] / t["credex"], t["shap"] / t["credex"]]
+            ratios = {peer: t[peer] / t["credex"] for peer in ("lime", "shap")}
+            short += [
+                f"{peer}, {dtype.__name__}, {batch} at a time: {r:.1f}×"
+                for peer, r in ratios.items()
+                if r < WANTED
+            ]
             each = [f"{t[k] / MASKS * 1e6:,.0f}" for k in ("credex", "lime", "shap")]
-            times = [f"{r:.1f}×" for r in ratios[-2:]]
+            times = [f"{r:.1f}×" for r in ratios.values()]
             rows.append([dtype.__name__, str(batch), *each, *times])
     head = [
         "dtype",
@@ -163,6 +168,8 @@ def main() -> None:
         "shap / credex",
     ]
     body = table(head, rows)
+    missed = "; ".join(short) or "none"
+    body += f"\n\nWanted: {WANTED}× in every row. Rows that miss it: {missed}."
     count = 1_000 if args.quick else 10_000
     command = [sys.executable, "-m", "benchmarks.image", "--memory", str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - itself
@@ -175,8 +182,7 @@ def main() -> None:
     )
     body += f"took {seconds:.1f} s with a model that looks at a few pixels."
     publish("image", "From masks to images", "make bench-image", body)
-    assert min(ratios[0::2]) >= 5, ratios  # lime
-    assert np.exp(np.mean(np.log(ratios[1::2]))) >= 5, ratios  # shap, on average
+    assert not short, short
     assert rise < LIMIT_MB, rise
 
 
