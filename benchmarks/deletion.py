@@ -12,9 +12,9 @@ lime is its own ``LimeImageExplainer``; shap is its own ``KernelExplainer`` over
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
@@ -102,8 +102,7 @@ def by_lime(digit: Digit, queries: int, seed: int) -> np.ndarray:
     """Importances by LimeImageExplainer, which works on colour: three equal channels."""
     from lime.lime_image import LimeImageExplainer
 
-    err, sys.stderr = sys.stderr, StringIO()  # its progress bar
-    try:
+    with redirect_stderr(StringIO()):  # its progress bar
         e = LimeImageExplainer(random_state=seed).explain_instance(
             np.repeat(digit.pixels[:, :, None], 3, axis=2),
             lambda p: model()(np.ascontiguousarray(p[:, :, :, 0], dtype=np.float32)),
@@ -114,8 +113,6 @@ def by_lime(digit: Digit, queries: int, seed: int) -> np.ndarray:
             num_samples=queries,
             segmentation_fn=lambda _image: digit.labels,
         )
-    finally:
-        sys.stderr = err
     out = np.zeros(digit.d)
     for j, weight in e.local_exp[digit.said]:
         out[j] = weight

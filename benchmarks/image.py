@@ -17,7 +17,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +53,7 @@ def speed(pixels: np.ndarray, batch: int, rounds: int) -> dict[str, float]:
 
     def of_lime(model: Model) -> np.ndarray:
         lime.random_state = np.random.RandomState(0)
-        with _Quiet():
+        with redirect_stderr(StringIO()):  # its progress bar
             data, _ = lime.data_labels(pixels, replacement, labels, model, MASKS, batch)
         return data.astype(bool)
 
@@ -92,18 +94,6 @@ def fastest(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
                 task()
                 out[name] = min(out[name], time.process_time() - start)
     return out
-
-
-class _Quiet:
-    """Send lime's progress bar nowhere."""
-
-    def __enter__(self) -> None:
-        import io
-
-        self.err, sys.stderr = sys.stderr, io.StringIO()
-
-    def __exit__(self, *_: object) -> None:
-        sys.stderr = self.err
 
 
 def peak_mb() -> float:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import lru_cache
+from io import StringIO
 
 import numpy as np
 
@@ -149,15 +151,16 @@ def lime_says(g: Game, seed: int, queries: int) -> np.ndarray:
     def model(pictures: np.ndarray) -> np.ndarray:
         return g.of_pictures(np.asarray(pictures))[:, None]
 
-    explanation = LimeImageExplainer(random_state=seed).explain_instance(
-        g.pixels,
-        model,
-        labels=(0,),
-        top_labels=None,
-        num_features=g.d,
-        num_samples=queries,
-        segmentation_fn=lambda _image: g.labels,
-    )
+    with redirect_stderr(StringIO()):  # its progress bar
+        explanation = LimeImageExplainer(random_state=seed).explain_instance(
+            g.pixels,
+            model,
+            labels=(0,),
+            top_labels=None,
+            num_features=g.d,
+            num_samples=queries,
+            segmentation_fn=lambda _image: g.labels,
+        )
     out = np.zeros(g.d)
     for j, weight in explanation.local_exp[0]:
         out[j] = weight
