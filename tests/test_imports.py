@@ -14,7 +14,7 @@ ORDER = [
     "typing errors",
     "checks threads",
     "posteriors",
-    "kernels blackbox pipelines",
+    "kernels blackbox frameworks pipelines",
     "domains",
     "value",
     "samplers sequences selection",

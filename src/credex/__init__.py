@@ -1,6 +1,18 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
-from credex.domains import Masks, Series, Tabular, Text
+from credex.domains import (
+    Blur,
+    Felzenszwalb,
+    Grid,
+    Image,
+    Masks,
+    Noise,
+    Quickshift,
+    Series,
+    Slic,
+    Tabular,
+    Text,
+)
 from credex.errors import (
     BudgetError,
     CredexError,
@@ -15,6 +27,7 @@ from credex.errors import (
 from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
 from credex.focused import Focused
+from credex.frameworks import from_onnx, from_torch
 from credex.kernels import Exponential, shapley_kernel
 from credex.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
@@ -35,6 +48,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesLIME",
     "BayesSHAP",
+    "Blur",
     "BudgetError",
     "CredexError",
     "ErrorPosterior",
@@ -42,8 +56,11 @@ __all__ = [
     "Explanations",
     "Exponential",
     "Failure",
+    "Felzenszwalb",
     "Focused",
     "Forecast",
+    "Grid",
+    "Image",
     "InputError",
     "InterruptedRun",
     "Interval",
@@ -53,21 +70,26 @@ __all__ = [
     "ModelError",
     "ModelOutputError",
     "ModelRaisedError",
+    "Noise",
     "Paired",
     "PaperFocused",
     "Prior",
     "Queries",
+    "Quickshift",
     "Random",
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
     "Series",
+    "Slic",
     "Tabular",
     "Text",
     "Verification",
     "WallClock",
     "Width",
+    "from_onnx",
     "from_pipeline",
+    "from_torch",
     "perturbations_to_go",
     "shapley_kernel",
 ]
