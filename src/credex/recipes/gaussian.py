@@ -33,7 +33,8 @@ QUICK = 15
 """Steps of the hyper-parameter search between batches; the last fit takes as many as it needs."""
 
 AHEAD = 400
-"""Pairs a forecast looks ahead before it extrapolates."""
+"""Pairs a forecast looks ahead before it extrapolates; within a run, which goes no further than
+three times what it has before it looks again, no more than were asked."""
 
 
 class GaussianRecipe(ShapleyRecipe):
@@ -161,10 +162,11 @@ class GaussianRecipe(ShapleyRecipe):
         if state is None or bool(np.all(now <= allowed)):
             return 0.0
         left = self.unasked
+        ahead = min(AHEAD, max(self.asked.rows.n // 2, 8)) if self.looks else AHEAD
         with self.context.lock:
-            pool = self._fresh_stream().take(int(min(4 * AHEAD, left)))
+            pool = self._fresh_stream().take(int(min(4 * ahead, left)))
         units = pool.design[0::2]
-        steps = min(AHEAD, len(units))
+        steps = min(ahead, len(units))
         if steps == 0:
             return float(left)
         _, gains = plan(state, signs(units), steps)
