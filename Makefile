@@ -10,7 +10,7 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries docs clean
+.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries bench-lime bench-cost docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
+
+bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noisy models
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.surrogates $(ARGS)
+
+bench-cost: $(VENV)/.bench ## what the Gaussian process costs and when it pays
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.cost $(ARGS)
 
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)

@@ -116,8 +116,8 @@ def worth_asking(p: Prospect) -> bool:
 
 
 def out_of_reach(p: Prospect) -> bool:
-    """Whether the budget ends before the regression gets there."""
-    return p.n >= RIPE and p.least > p.left
+    """Whether the budget ends before the regression gets there, surely or, past half, likely."""
+    return (p.n >= RIPE and p.least > p.left) or (p.n >= p.left and p.more > p.left)
 
 
 def hand_over(p: Prospect, process: float) -> str | None:
