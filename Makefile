@@ -11,6 +11,7 @@ PINS := pyproject.toml constraints.txt
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries
+.PHONY: bench-lime bench-cost
 .PHONY: bench-image bench-deletion bench-photographs pictures docs clean
 
 help: ## list the targets
@@ -58,6 +59,12 @@ bench-photographs: $(VENV)/.bench ## ImageNet: what regions matter, error agains
 
 pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
 	$(BIN)/python -m examples.images
+
+bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noisy models
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.surrogates $(ARGS)
+
+bench-cost: $(VENV)/.bench ## what the Gaussian process costs and when it pays
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.cost $(ARGS)
 
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)

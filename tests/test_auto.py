@@ -4,10 +4,14 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import credex as cx
-from credex.auto import choose_posterior
-from tests.games import smooth_game, table_game
+from credex.auto import Prospect, choose_posterior, hand_over, worth_asking
+from tests.games import shapley, smooth_game, table_game
 
 V = table_game(smooth_game(14, 0))
 
@@ -20,12 +24,106 @@ V = table_game(smooth_game(14, 0))
         (16, 300, 2.0, "gp"),
         (200, 300, 2.0, "linear"),
         (16, 50_000, 2.0, "linear"),
+        (16, 100, 3e-4, "linear"),
+        (16, 100, 4e-4, "gp"),
+        (16, 2000, 1e-3, "linear"),
     ],
 )
-def test_the_choice(d, budget, seconds, chosen):
+def test_the_choice_for_a_budget(d, budget, seconds, chosen):
     choice = choose_posterior(d, budget, seconds)
     assert choice.posterior == chosen
+    assert not choice.open
     assert len(choice.why) > 20
+
+
+@pytest.mark.parametrize(
+    ("d", "budget", "seconds", "chosen", "may_change"),
+    [
+        (16, 2000, None, "linear", False),
+        (16, 2000, 1e-5, "linear", True),
+        (16, 2000, 2e-3, "linear", True),
+        (16, 2000, 3e-3, "gp", False),
+        (16, 50_000, 3e-3, "linear", True),
+        (200, 2000, 2.0, "linear", False),
+    ],
+)
+def test_the_choice_for_a_width(d, budget, seconds, chosen, may_change):
+    choice = choose_posterior(d, budget, seconds, fixed=False)
+    assert (choice.posterior, choice.open) == (chosen, may_change)
+
+
+def test_handing_over_compares_what_is_left():
+    far = Prospect(n=65, left=1935, more=800, least=600, query_seconds=1e-3)
+    assert worth_asking(far)
+    assert "query 65" in hand_over(far, process=60)
+    assert hand_over(far, process=400) is None, "400 queries and their arithmetic take longer"
+    near = far._replace(more=50, least=30)
+    assert not worth_asking(near), "the rest takes less time than asking the process"
+    cheap = far._replace(query_seconds=1e-5)
+    assert not worth_asking(cheap)
+    never = cheap._replace(n=200, left=1800, more=5000, least=2500)
+    assert worth_asking(never)
+    assert "left" in hand_over(never, process=500)
+    assert hand_over(never, process=1900) is None, "beyond the budget for both"
+    assert not worth_asking(never._replace(n=65)), "too early to believe that"
+
+
+def test_a_regression_hands_over_and_says_so():
+    """A curved game at 1 ms a query: the regression alone takes far more queries to the width."""
+    ex = cx.BayesSHAP(V, cx.Masks(14))
+    truth = shapley(smooth_game(14, 0))
+    alone = ex.explain(width=0.05, posterior="linear")
+    e = ex.explain(width=0.05, query_seconds=1e-3)
+    assert alone.converged
+    assert e.converged
+    assert np.all(e.interval().width <= 0.05)
+    assert (e.posterior, e.sampler) == ("gp", "focused")
+    assert e.n_queries < 0.5 * alone.n_queries
+    assert any("from query" in n for n in e.notes)
+    assert np.abs(e.mean - truth).max() < 0.05
+    masks = e.asked.rows.design()
+    assert len(np.unique(masks, axis=0)) == len(masks), "a coalition was asked twice"
+    first = 3 * (14 + 2)
+    plain = ex.explain(queries=first, posterior="linear").asked.rows.design()
+    np.testing.assert_array_equal(masks[: len(plain)], plain)
+    np.testing.assert_array_equal(ex.explain(width=0.05, query_seconds=1e-3).mean, e.mean)
+    more = ex.refine(cx.Explanation.from_json(e.to_json()), width=0.03, query_seconds=1e-3)
+    assert more.posterior == "gp", "focused pairs are no random sample: no regression on them"
+    assert more.converged
+
+
+def test_a_cheap_regression_hands_over_only_if_it_cannot_get_there():
+    ex = cx.BayesSHAP(V, cx.Masks(14), query_seconds=1e-6)
+    alone = ex.explain(width=0.1, posterior="linear")
+    e = ex.explain(width=0.1)
+    assert e.posterior == "linear"
+    np.testing.assert_array_equal(e.mean, alone.mean)
+    tight = ex.explain(width=0.1, max_queries=300)
+    assert not ex.explain(width=0.1, max_queries=300, posterior="linear").converged
+    assert tight.converged
+    assert tight.posterior == "gp"
+
+
+def test_rows_of_a_batch_hand_over_each_for_itself():
+    X, y = load_wine(return_X_y=True)
+    model = make_pipeline(StandardScaler(), KNeighborsClassifier(9)).fit(X, y)
+    ex = cx.BayesSHAP(model, cx.Tabular(X, background=5), target=1, query_seconds=1e-3)
+    batch = ex.explain_many(X[60:66], width=0.05)
+    assert {e.posterior for e in batch} == {"gp", "linear"}, "all alike: nothing is tested"
+    for x, e in zip(X[60:66], batch, strict=True):
+        alone = ex.explain(x, width=0.05)
+        assert (alone.posterior, alone.n_queries) == (e.posterior, e.n_queries)
+        np.testing.assert_allclose(alone.mean, e.mean, atol=1e-9)
+
+
+def test_few_features_and_dear_queries_take_the_process_too():
+    v = table_game(smooth_game(9, 1))
+    e = cx.BayesSHAP(v, cx.Masks(9), query_seconds=1.0).explain(width=0.02)
+    assert e.converged
+    assert e.posterior == "gp"
+    assert e.n_queries < 2**9 // 2
+    exact = cx.BayesSHAP(v, cx.Masks(9), query_seconds=1.0).explain(queries=2**9)
+    assert exact.exact
 
 
 def test_the_result_says_what_was_chosen_and_why():

@@ -363,6 +363,8 @@ class Explainer(ABC):
                 msg = "start= is an explanation of another instance; leave it out"
                 raise InputError(msg)
             asked = case.start.asked
+            if options.posterior == "auto" and case.start.sampler == "focused":
+                options = replace(options, posterior="gp")  # a regression needs random pairs
         settings, why = self._decided(options, goals, nb)
         settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
         recipe = self._recipe(nb, settings, context, asked)

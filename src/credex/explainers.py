@@ -20,6 +20,7 @@ from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
 from credex.recipes.gaussian import GaussianRecipe
 from credex.recipes.gaussian_single import GaussianSingleRecipe
 from credex.recipes.gaussian_surrogate import GaussianSurrogateRecipe
+from credex.recipes.handover import HandoverRecipe
 from credex.recipes.shapley import ShapleyRecipe
 from credex.recipes.surrogate import SurrogateRecipe
 
@@ -72,6 +73,8 @@ class BayesSHAP(Explainer):
         if isinstance(settings.sampler, Focused):
             msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
             raise InputError(msg)
+        if settings.query_seconds is not None:
+            return HandoverRecipe(nb, settings, context, asked)
         return ShapleyRecipe(nb, settings, context, asked)
 
     def _decided(
@@ -86,10 +89,14 @@ class BayesSHAP(Explainer):
             return self._settings(options), ()
         d = int(np.sum(nb.active))
         ceiling = goals.ceiling()[0] or self.default_ceiling
-        if options.query_seconds is None or 2.0 ** min(d, 60) <= ceiling:
+        everything, fixed = 2.0 ** min(d, 60), not goals.rules()
+        if options.query_seconds is None or d <= 1 or (fixed and everything <= ceiling):
             return self._settings(options), ()  # the regression, exact if it gets that far
-        choice = choose_posterior(d, ceiling, options.query_seconds)
-        return self._settings(replace(options, posterior=choice.posterior)), (choice.why,)
+        choice = choose_posterior(d, min(ceiling, everything), options.query_seconds, fixed=fixed)
+        settings = self._settings(replace(options, posterior=choice.posterior))
+        if choice.open:
+            settings = replace(settings, query_seconds=options.query_seconds)
+        return settings, (choice.why,)
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
         if nb.by_masks:

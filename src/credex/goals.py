@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from credex.auto import first_look
 from credex.checks import check_count, check_width
 from credex.errors import BudgetError, InputError
 from credex.loop import Plan
@@ -89,5 +90,7 @@ class Goals:
             raise BudgetError(msg, minimum=least)
         if ceiling is None:
             ceiling = least if exhaustive else max(default_ceiling, 4 * recipe.minimum)
-        first = max(min(max(FIRST_LOOK, 4 * (recipe.d + 2)), ceiling), min(least, ceiling))
+        usual = max(FIRST_LOOK, 4 * (recipe.d + 2))
+        first = first_look(recipe.d, recipe.settings.query_seconds, usual)
+        first = max(min(first, ceiling), min(least, ceiling))
         return Plan(self.rules(), ceiling, reason, first)

@@ -146,9 +146,11 @@ def run(
                 yield state
                 if state.stop_reason is not None:
                     return
-            adaptive = not getattr(recipe.settings.sampler, "uniform", False)
             with one_blas_thread():
                 n = clock.step()
+                if n == 0:  # another posterior took over: look at what is there
+                    continue
+                adaptive = not getattr(recipe.settings.sampler, "uniform", False)
                 fit = recipe.predictive() if adaptive else None
                 chosen = recipe.choose(n, fit, clock.rng if adaptive else UNUSED)
             if len(chosen) == 0:
@@ -227,7 +229,7 @@ class _Clock:
         return room
 
     def step(self) -> int:
-        """How many perturbations to the next look."""
+        """How many perturbations to the next look; none if the recipe changed its posterior."""
         r, plan = self.recipe, self.plan
         room = self._room()
         if plan.fixed or r.settings.sampler_name == "exhaustive":
@@ -240,6 +242,8 @@ class _Clock:
             if isinstance(rule, Width | RelativeWidth) and r.d <= FORECAST_FEATURES:
                 forecast = r.forecast(rule, r.settings.level)
                 if forecast is not None:
+                    if r.reconsider(rule, forecast):
+                        return 0
                     # most of the way, never more than twice what is there: forecasts err
                     more = min(max(0.8 * forecast.queries, 0.05 * n, 4), 2.0 * n)
         return int(min(room, max(np.ceil(more), 2)))

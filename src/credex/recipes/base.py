@@ -97,6 +97,8 @@ class Settings:
     selection: str
     background_uncertainty: bool
     kernel: Any = None
+    query_seconds: float | None = None
+    """What a query costs, where a look may still change the posterior by it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,6 +212,10 @@ class Recipe(Protocol):
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""
+        ...
+
+    def reconsider(self, limits: Width | RelativeWidth, forecast: Forecast) -> bool:
+        """Change to another posterior if the forecast says so, and say whether that was done."""
         ...
 
 

@@ -39,7 +39,8 @@ LATER_SEED = 1_000_003
 """Added to the seed for pairs after the hand-over: focused sampling left a choice of the others."""
 
 AHEAD = 400
-"""Pairs a forecast looks ahead before it extrapolates."""
+"""Pairs a forecast looks ahead before it extrapolates; within a run, which goes no further than
+three times what it has before it looks again, no more than were asked."""
 
 
 class GaussianRecipe(ShapleyRecipe):
@@ -199,10 +200,11 @@ class GaussianRecipe(ShapleyRecipe):
         if state is None or bool(np.all(now <= allowed)):
             return 0.0
         left = self.unasked
+        ahead = min(AHEAD, max(self.asked.rows.n // 2, 8)) if self.looks else AHEAD
         with self.context.lock:
-            pool = self._fresh_stream().take(int(min(4 * AHEAD, left)))
+            pool = self._fresh_stream().take(int(min(4 * ahead, left)))
         units = pool.design[0::2]
-        steps = min(AHEAD, len(units))
+        steps = min(ahead, len(units))
         if steps == 0:
             return float(left)
         _, gains = plan(state, signs(units), steps)

@@ -436,3 +436,8 @@ class ShapleyRecipe:
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""
         return shapley_forecast(self, limits, level)
+
+    def reconsider(self, limits: Width | RelativeWidth, forecast: Forecast) -> bool:
+        """Never: this posterior was asked for, or is all there is."""
+        del limits, forecast
+        return False

@@ -381,6 +381,11 @@ class SurrogateRecipe:
         """How many more queries to these widths."""
         return linear_forecast(self, limits, level)
 
+    def reconsider(self, limits: Width | RelativeWidth, forecast: Forecast) -> bool:
+        """Never: this posterior was asked for."""
+        del limits, forecast
+        return False
+
 
 def _stem(key: object) -> object:
     """Drop the positions from a perturbation key: the desk keeps a stream under one name."""
