@@ -178,13 +178,17 @@ def by_game(cells: list[Tally]) -> str:
 
 
 def narrower(cells: list[Tally]) -> float:
-    """Mean over games of the focused process's width over the paired regression's."""
+    """Mean over games of the focused process's width over the paired regression's.
+
+    Games that the regression finds exactly (additive ones) have no width to compare.
+    """
     fixed = [c for c in cells if c.stopped == "budget" and c.widths]
     width = {(c.game, c.posterior, c.sampler): float(np.mean(c.widths)) for c in fixed}
-    games = {c.game for c in fixed}
-    ours = [width.get((g, "gp", "focused"), np.nan) for g in games]
-    theirs = [width.get((g, "linear", "paired"), np.nan) for g in games]
-    return float(np.nanmean(np.array(ours) / np.array(theirs)))
+    games = {c.game for c in fixed if width.get((c.game, "linear", "paired"), 0.0) > 1e-6}
+    ratios = [
+        width.get((g, "gp", "focused"), 0.0) / width[g, "linear", "paired"] for g in sorted(games)
+    ]
+    return float(np.mean(ratios))
 
 
 def draw(cells: list[Tally]) -> None:

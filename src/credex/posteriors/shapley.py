@@ -16,6 +16,9 @@ from credex.posteriors.strata import strata
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs, Weights
 
+ROUNDOFF = 1e-13
+"""Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
+
 FLAT = Prior(precision=0.0)
 """BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
 
@@ -211,6 +214,10 @@ class ShapleyPosterior:
         out += g.v[:, :, None] * plain / spare**2
         if self.noise is not None:
             out += self._anchor_share(self.noise)
+        # an additive game leaves rounding only, which no residual tells the size of
+        largest = np.abs(self.y).max(axis=0)
+        at = np.arange(d)
+        out[at, at] += float(thin.max()) * (ROUNDOFF * np.maximum(largest, np.abs(self.base))) ** 2
         return out
 
     @property

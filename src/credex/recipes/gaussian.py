@@ -91,7 +91,13 @@ class GaussianRecipe(ShapleyRecipe):
             s, y = self._early()
             start = self._kernel if self.looks else None
             found = GPPosterior.fit(
-                s, y, start=start, noisy=self.settings.noisy, looks=self.looks, ease=self._ease
+                s,
+                y,
+                start=start,
+                noisy=self.settings.noisy,
+                looks=self.looks,
+                ease=self._ease,
+                chosen=not getattr(self.settings.sampler, "uniform", False),
             )
             self._gp = (n, replace(found, mean=found.mean + self._expected[:, None]))
             if found.state is not None:
