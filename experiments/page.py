@@ -24,7 +24,8 @@ for seconds. Figures after ± are standard errors.
 
 Data and models: COMPAS and German Credit with forests of 100 trees, as in the paper
 ([where they come from](../realdata/README.md)). `recipe="paper"` is the paper to the letter (fair
-coins, raw kernel weights, no intercept, homoscedastic intervals); "credex" is the library's default.
+coins, raw kernel weights, no intercept, homoscedastic intervals); "credex" is the library's
+default.
 A width is always upper − lower; the paper's W is half of that, and is called a half-width here.
 """
 

@@ -11,7 +11,7 @@ def two_way(values: np.ndarray) -> tuple[float, float]:
     """Mean of ``values (instances, seeds)``, and its standard error clustered both ways.
 
     Explanations of one instance resemble each other, and so do those of one seed, which share
-    their masks: var = var_instances + var_seeds − var_all (Cameron, Gelbach and Miller, 2011), never
+    their masks: var = var_instances + var_seeds − var_all (Cameron, Gelbach, Miller, 2011), never
     below the larger of the first two. NaN marks a run with nothing to count.
     """
     rows, columns = np.nanmean(values, axis=1), np.nanmean(values, axis=0)

@@ -69,7 +69,10 @@ def run(*, quick: bool) -> Result:
                     case.name,
                     method,
                     case.paper.get(method, "–"),
-                    *(measured(*cells[title][:2]) if title in cells else "–" for title, *_ in COLUMNS),
+                    *(
+                        measured(*cells[title][:2]) if title in cells else "–"
+                        for title, *_ in COLUMNS
+                    ),
                 )
             )
     pooled = {m: pool(shares, m) for m in METHODS}
@@ -115,7 +118,9 @@ def measure(case: Case, method: str, size: Size) -> dict[str, tuple[float, float
             counted += sum(int((e.interval().width > 0).sum()) for e in found)
             for what, truth in (("large", large.mean), ("exact", exact)):
                 if truth is not None:
-                    inside[what].append(np.array([share(e, t) for e, t in zip(found, truth, strict=True)]))
+                    inside[what].append(
+                        np.array([share(e, t) for e, t in zip(found, truth, strict=True)])
+                    )
         for title, of, against in COLUMNS:
             if of == recipe and inside[against]:
                 mean, se = two_way(100 * np.array(inside[against]).T)
@@ -151,7 +156,10 @@ def judge(shares: dict[str, Any], pooled: dict[str, Any]) -> tuple[Any, str, tup
         for name, cells in shares.items()
         for title in (ours, exact)
         if title in cells
-        and not (cells[title][0] + 1.96 * cells[title][1] >= 93 and cells[title][0] - 1.96 * cells[title][1] <= 97)
+        and not (
+            cells[title][0] + 1.96 * cells[title][1] >= 93
+            and cells[title][0] - 1.96 * cells[title][1] <= 97
+        )
     ]
     good = all(band.values()) and not missed
     why = (
@@ -168,9 +176,12 @@ def judge(shares: dict[str, Any], pooled: dict[str, Any]) -> tuple[Any, str, tup
     literal_exact = COLUMNS[1][0]
     if literal_exact in pooled["BayesSHAP"]:
         notes.append(
-            "Read to the letter, BayesSHAP does not aim at Shapley values: fair coins with raw kernel "
-            "weights leave the unit prior in charge and there is no intercept, so its intervals hold "
-            f"the exact values {pooled['BayesSHAP'][literal_exact][0]:.1f} % of the time. Agreement "
+            "Read to the letter, BayesSHAP does not aim at Shapley values: fair coins with raw "
+            "kernel "
+            "weights leave the unit prior in charge and there is no intercept, so its intervals "
+            "hold "
+            f"the exact values {pooled['BayesSHAP'][literal_exact][0]:.1f} % of the time. "
+            "Agreement "
             "with its own larger run hides this: both are pulled the same way."
         )
     if missed:

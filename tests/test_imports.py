@@ -26,7 +26,7 @@ ORDER = [
     "explanation",
     "plots options auto",
     "goals batch",
-    "verify",
+    "verify metrics",
     "assemble",
     "explainer",
     "explainers",

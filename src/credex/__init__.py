@@ -1,5 +1,6 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
+from credex import metrics
 from credex.domains import Masks, Tabular
 from credex.errors import (
     BudgetError,
@@ -64,6 +65,7 @@ __all__ = [
     "Verification",
     "WallClock",
     "Width",
+    "metrics",
     "perturbations_to_go",
     "shapley_kernel",
 ]
