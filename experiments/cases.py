@@ -41,6 +41,8 @@ class Case:
         The paper's figures of this case, by experiment and explainer.
     exact
         Exact Shapley values ``(n, d)`` of ``n`` instances, or ``None`` if there is no way.
+    train, categorical
+        Training rows of a table, for the peers, and its columns of 0 and 1.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Case:
     instances: Any
     paper: dict[str, str]
     exact: Callable[[int], np.ndarray] | None = None
+    train: Any = None
+    categorical: tuple[str, ...] = ()
 
     def explainer(self, method: str, **options: Any) -> cx.BayesLIME | cx.BayesSHAP:
         """Return BayesLIME or BayesSHAP on this case."""
@@ -91,6 +95,8 @@ def table(which: Which) -> Case:
         f.test,
         paper,
         exact,
+        f.train,
+        f.categorical,
     )
 
 
