@@ -72,12 +72,10 @@ def run(*, quick: bool) -> Result:
         ),
         ran=(
             f"BayesLIME, N = {QUERIES}, {instances} test rows, {seeds} seeds, shared by the rows. "
-            "Prior "
-            f"mean: 0 (none), the answer of {LARGE:,} perturbations (right), or its negative "
-            "(wrong), with "
-            "precision λ (λ = 1 is lime's ridge). Spread and error (root mean square) relative to "
-            "the "
-            "mean |φ|; coverage of 95 % intervals, credex's and the paper's homoscedastic ones."
+            f"Prior mean: 0 (none), the answer of {LARGE:,} perturbations (right), or its negative "
+            "(wrong), with precision λ (λ = 1 is lime's ridge). Spread and error (root mean "
+            "square) relative to the mean |φ|; coverage of 95 % intervals, credex's and the "
+            "paper's homoscedastic ones."
         ),
         head=(
             "data, prior",
@@ -90,13 +88,10 @@ def run(*, quick: bool) -> Result:
         verdict="no figure in the paper",
         why=(
             "A strong prior makes runs agree with each other whether it is right or wrong: "
-            "consistency is "
-            f"no sign of truth. A right one cuts the error from {np.mean(none):.0f} to "
-            f"{np.mean(right):.0f} % of "
-            "the mean importance. Under a wrong one the paper's intervals hold the true value only "
-            f"{plain:.0f} % of the time; credex's count the prior's pull as part of the doubt and "
-            "hold it "
-            f"{robust:.0f} % of the time."
+            f"consistency is no sign of truth. A right one cuts the error from {np.mean(none):.0f} "
+            f"to {np.mean(right):.0f} % of the mean importance. Under a wrong one the paper's "
+            f"intervals hold the true value only {plain:.0f} % of the time; credex's count the "
+            f"prior's pull as part of the doubt and hold it {robust:.0f} % of the time."
         ),
         data=cells,
     )

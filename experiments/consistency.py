@@ -58,16 +58,14 @@ def run(*, quick: bool) -> Result:
             f"{instances} test rows, {seeds} seeds each, N = {QUERIES} for every method, the same "
             "background. Spread: standard deviation between seeds, relative to the mean |φ| of the "
             "instance. Last column: the posterior's own standard deviation over that spread, root "
-            "mean "
-            "square over features; 1 is right, more is on the safe side."
+            "mean square over features; 1 is right, more is on the safe side."
         ),
         head=("data, method", "paper", "spread between runs", "own sd ÷ spread"),
         rows=tuple(rows),
         verdict="no figure in the paper",
         why=(
             "At the same N BayesLIME's runs differ as much as lime's: the estimate is the same. "
-            "What is "
-            "new is that every run knows it: the posterior's own standard deviation is "
+            "What is new is that every run knows it: the posterior's own standard deviation is "
             f"{min(ratios):.2f} to {max(ratios):.2f} times the spread"
             + (". " if good else ", not always close. ")
             + "Fewer differences come from better estimates: pairs for BayesSHAP, and the Gaussian "

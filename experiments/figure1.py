@@ -49,9 +49,9 @@ def run(*, quick: bool) -> Result:
             "which feature matters most, and LIME's order is luck; with 2,000 they separate."
         ),
         ran=(
-            f"BayesLIME on the first {instances} test rows of {case.name}, a seed for each, "
-            f"N = {FEW} and {MANY:,}. The picture shows test row {shown}, the first whose two "
-            "largest importances overlap at 100 and are apart at 2,000."
+            f"BayesLIME on the first {instances} test rows of {case.name}, a seed for each, N = "
+            f"{FEW} and {MANY:,}. The picture shows test row {shown}, the first whose two largest "
+            "importances overlap at 100 and are apart at 2,000."
         ),
         head=("over all rows", "paper", "credex"),
         rows=(

@@ -87,28 +87,23 @@ def run(*, quick: bool) -> Result:
         title="A function whose explanation is known",
         claim=(
             "On a piecewise linear function the L1 distance from BayesLIME's means to the "
-            "coefficients of "
-            "the quadrant falls with the widest interval: tighter is closer."
+            "coefficients of the quadrant falls with the widest interval: tighter is closer."
         ),
         ran=(
             f"The paper's function, {points} points uniform on [−4, 4]², perturbations normal "
-            "around each "
-            f"with standard deviation 1, N = {SIZES[0]} to {SIZES[-1]:,}, a seed for each point."
+            f"around each with standard deviation 1, N = {SIZES[0]} to {SIZES[-1]:,}, a seed for "
+            "each point."
         ),
         head=("what", "paper", "credex"),
         rows=tuple(rows),
         verdict="reproduced" if good else "partly",
         why=(
             f"Widest interval and distance rise together (rank correlation {pooled:.2f}), over "
-            "points as over "
-            "N. Far from the edges the fit is exact up to the prior; near an edge the "
-            "neighbourhood holds two "
-            "linear pieces, the interval is wide, and the distance to one quadrant's coefficients "
-            "does not "
-            f"vanish however large N is ({distance[-1][~far].mean():.3f} against "
-            f"{distance[-1][far].mean():.4f} "
-            "at N = 1,000): the interval speaks of the local linear fit, which is then not the "
-            "quadrant's."
+            "points as over N. Far from the edges the fit is exact up to the prior; near an edge "
+            "the neighbourhood holds two linear pieces, the interval is wide, and the distance to "
+            "one quadrant's coefficients does not vanish however large N is "
+            f"({distance[-1][~far].mean():.3f} against {distance[-1][far].mean():.4f} at N = "
+            "1,000): the interval speaks of the local linear fit, which is then not the quadrant's."
         ),
         data={"sizes": list(SIZES), "width": width, "distance": distance, "across": across},
     )

@@ -71,37 +71,29 @@ def run(*, quick: bool) -> Result:
         title="Perturbations-to-go: the width asked for and the width found",
         claim=(
             "From S = 200 perturbations the formula G tells how many more a width needs: desired "
-            "and "
-            "observed widths lie on the diagonal; 200 to 20,000 perturbations are needed."
+            "and observed widths lie on the diagonal; 200 to 20,000 perturbations are needed."
         ),
         ran=(
             f"{instances} test rows, one seed each, S = {SEEDS}, six widths. credex: "
-            "`forecast(width=)`, "
-            "then a run of as many queries as it says, and the widest of all intervals (upper − "
-            "lower) "
-            "over the width asked for. The paper: `perturbations_to_go` on its own recipe, and the "
-            "mean "
-            "half-width found over the half-width asked for, which is what its figure shows. "
-            "Widths that "
-            f"the S perturbations already had are left out; no run is longer than {MOST:,}."
+            "`forecast(width=)`, then a run of as many queries as it says, and the widest of all "
+            "intervals (upper − lower) over the width asked for. The paper: `perturbations_to_go` "
+            "on its own recipe, and the mean half-width found over the half-width asked for, which "
+            "is what its figure shows. Widths that the S perturbations already had are left out; "
+            f"no run is longer than {MOST:,}."
         ),
         head=("data, method", "paper", "asked for", "found ÷ asked for", "perturbations needed"),
         rows=tuple(rows),
         verdict="reproduced" if good else "partly",
         why=(
-            "credex's forecast finds the width asked for: found ÷ asked for is "
-            f"{min(ours):.2f} to {max(ours):.2f} on average over rows and widths. The paper's "
-            "formula gives "
+            f"credex's forecast finds the width asked for: found ÷ asked for is {min(ours):.2f} to "
+            f"{max(ours):.2f} on average over rows and widths. The paper's formula gives "
             f"{min(theirs):.2f} to {max(theirs):.2f}, with W a half-width: called a width, as in "
-            "its "
-            "text, it is off by two. It was derived for fair coins; a table's features are not, "
-            "and for "
-            "raw Shapley weights the prior decides the width, not N."
+            "its text, it is off by two. It was derived for fair coins; a table's features are "
+            "not, and for raw Shapley weights the prior decides the width, not N."
         ),
         notes=tuple(
             f"{t}: the formula asked for more than {MOST:,} in {n} of {instances * len(SHARES)} "
-            "runs, which "
-            "were cut off there."
+            "runs, which were cut off there."
             for t, n in capped.items()
         ),
         data=data,

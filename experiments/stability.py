@@ -172,24 +172,18 @@ def report(data: dict[str, Any], points: int) -> Result:
         title="Figure 5: stability",
         claim=(
             "With focused sampling BayesLIME and BayesSHAP are on average 53 % more stable than "
-            "LIME "
-            "and SHAP (local Lipschitz, 40 test points), significantly (p < 0.01) except BayesSHAP "
-            "on "
-            "German Credit."
+            "LIME and SHAP (local Lipschitz, 40 test points), significantly (p < 0.01) except "
+            "BayesSHAP on German Credit."
         ),
         ran=(
             f"{points} test points each, up to {MOST} other test rows within 0.1 standard "
-            "deviations "
-            f"(or the next tenth that holds one). LIME with N = {LIME_SAMPLES:,}, SHAP with 2d + "
-            "2,048, "
-            "the Bayesian versions with the same N; the paper's rule with S = 100, B = N/2, "
-            f"A = {POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
-            f"{TEMPERATURE['BayesSHAP']:g}). Per cent by which the mean "
-            "constant is below the peer's (negative: above), its bootstrap standard error, and p "
-            "of "
-            "the two-sided Wilcoxon signed-rank test; then the same with every constant divided by "
-            "the "
-            "length of its own explanation."
+            f"deviations (or the next tenth that holds one). LIME with N = {LIME_SAMPLES:,}, SHAP "
+            "with 2d + 2,048, the Bayesian versions with the same N; the paper's rule with S = "
+            f"100, B = N/2, A = {POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
+            f"{TEMPERATURE['BayesSHAP']:g}). Per cent by which the mean constant is below the "
+            "peer's (negative: above), its bootstrap standard error, and p of the two-sided "
+            "Wilcoxon signed-rank test; then the same with every constant divided by the length of "
+            "its own explanation."
         ),
         head=(
             "data",
@@ -200,29 +194,24 @@ def report(data: dict[str, Any], points: int) -> Result:
         verdict=verdict,
         why=(
             f"The paper's rule with the paper's recipe has constants {best:.0f} % lower on "
-            "average, which "
-            "looks like the paper's 53 %. But its explanations are also shorter, because the prior "
-            "shrinks them: their lengths are "
+            "average, which looks like the paper's 53 %. But its explanations are also shorter, "
+            "because the prior shrinks them: their lengths are "
             + ", ".join(f"{v:.2f} ({t})" for t, v in shrunk.items())
             + " times the peer's. An explanation that is always zero is perfectly stable. Divided "
-            "by "
-            f"the length, the gain is {honest:.0f} %; credex with new perturbations for every row "
-            f"gains {fair['new masks']:.0f} %, and as it is {fair['default']:.0f} %. At the peers' "
-            "default N most of the constant is the model's own change from row to row, which no "
-            "sampling can remove; only noise can be removed."
+            f"by the length, the gain is {honest:.0f} %; credex with new perturbations for every "
+            f"row gains {fair['new masks']:.0f} %, and as it is {fair['default']:.0f} %. At the "
+            "peers' default N most of the constant is the model's own change from row to row, "
+            "which no sampling can remove; only noise can be removed."
         ),
         notes=(
             (
                 "On COMPAS SHAP asks all coalitions (2^d − 2 are fewer than its default) and is "
-                "exact, "
-                "and so is credex: there is nothing to gain."
+                "exact, and so is credex: there is nothing to gain."
             ),
             (
                 "The published script compares LIME's coefficients in order of their size, not "
-                "feature "
-                "by feature, while BayesLIME's are by feature. Against that reading the paper's "
-                "rule "
-                "gains "
+                "feature by feature, while BayesLIME's are by feature. Against that reading the "
+                "paper's rule gains "
                 + ", ".join(f"{measured(v, digits=0)} % ({t})" for t, v in sorted_gain.items())
                 + "."
             ),

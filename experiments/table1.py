@@ -20,8 +20,8 @@ TRUE_SEED = 999_983
 """Seed of the large run that stands for the truth; far from those that are checked."""
 
 CLAIM = (
-    "Table 1: 95 % intervals from 100 perturbations hold the value found with 10,000 "
-    "perturbations 91.4–97.2 % of the time (BayesLIME) and 87.9–98.4 % (BayesSHAP)."
+    "Table 1: 95 % intervals from 100 perturbations hold the value found with 10,000 perturbations "
+    "91.4–97.2 % of the time (BayesLIME) and 87.9–98.4 % (BayesSHAP)."
 )
 
 COLUMNS = (
@@ -86,18 +86,23 @@ def run(*, quick: bool) -> Result:
         claim=CLAIM,
         ran=(
             f"{QUERIES} queries; instances × seeds: {'; '.join(ran)}. Each interval is held "
-            "against the same method's own answer from "
-            f"{size_of(todo[0], quick=quick).large:,} queries (all coalitions if there are "
-            "fewer), and for BayesSHAP against exact Shapley values (enumeration, or the trees "
-            "themselves). Per cent of importances inside; importances known without a query are "
-            "not counted. Standard errors are clustered by instance and by seed."
+            f"against the same method's own answer from {size_of(todo[0], quick=quick).large:,} "
+            "queries (all coalitions if there are fewer), and for BayesSHAP against exact Shapley "
+            "values (enumeration, or the trees themselves). Per cent of importances inside; "
+            "importances known without a query are not counted. Standard errors are clustered by "
+            "instance and by seed."
         ),
         head=("data", "method", "paper", *(title for title, *_ in COLUMNS)),
         rows=tuple(rows),
         verdict=verdict,
         why=why,
         notes=notes,
-        data={"shares": shares, "pooled": pooled, "queries": QUERIES},
+        data={
+            "shares": shares,
+            "pooled": pooled,
+            "queries": QUERIES,
+            "paper": {f"{c.name}, {m}": c.paper.get(m, "–") for c in todo for m in METHODS},
+        },
     )
 
 
@@ -177,12 +182,9 @@ def judge(shares: dict[str, Any], pooled: dict[str, Any]) -> tuple[Any, str, tup
     if literal_exact in pooled["BayesSHAP"]:
         notes.append(
             "Read to the letter, BayesSHAP does not aim at Shapley values: fair coins with raw "
-            "kernel "
-            "weights leave the unit prior in charge and there is no intercept, so its intervals "
-            "hold "
-            f"the exact values {pooled['BayesSHAP'][literal_exact][0]:.1f} % of the time. "
-            "Agreement "
-            "with its own larger run hides this: both are pulled the same way."
+            "kernel weights leave the unit prior in charge and there is no intercept, so its "
+            f"intervals hold the exact values {pooled['BayesSHAP'][literal_exact][0]:.1f} % of the "
+            "time. Agreement with its own larger run hides this: both are pulled the same way."
         )
     if missed:
         notes.append(f"Outside 93–97 by more than chance: {', '.join(sorted(set(missed)))}.")
@@ -215,8 +217,17 @@ def picture(result: Result, figure: Figure) -> None:
             linewidth=1,
             label=label,
         )
+    known = [(i, result.data["paper"][name]) for i, name in enumerate(names)]
+    ax.plot(
+        [float(p) for _, p in known if p != "–"],
+        [i for i, p in known if p != "–"],
+        "|",
+        color="black",
+        markersize=14,
+        label="the paper's figure",
+    )
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.set_xlim(left=None, right=100.5)
     ax.set_xlabel("per cent of 95 % intervals that hold the value (bars: 95 % intervals)")
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)

@@ -65,15 +65,14 @@ def run(*, quick: bool) -> Result:
         title="Theorem 3.3 and Proposition 3.2 in numbers",
         claim=(
             "As N grows, the width shrinks as 1/√N with Var φ_i = 4s²/(π̄N), φ̂ converges to the "
-            "true "
-            "importances, and the variance of ε converges to the (squared) bias of the linear fit."
+            "true importances, and the variance of ε converges to the (squared) bias of the linear "
+            "fit."
         ),
         ran=(
             f"{instances} COMPAS test rows as games of 9 masks with {2**9} enumerated values (so "
-            "φ* and "
-            f"its misfit are known), fair coins drawn with repetition, N = {sizes[0]} to "
-            f"{sizes[-1]:,}, "
-            f"{seeds} seeds each, the paper's kernel. V_ii: 20,000 fair-coin masks, no kernel."
+            f"φ* and its misfit are known), fair coins drawn with repetition, N = {sizes[0]} to "
+            f"{sizes[-1]:,}, {seeds} seeds each, the paper's kernel. V_ii: 20,000 fair-coin masks, "
+            "no kernel."
         ),
         head=("what", "paper", "no intercept (as printed)", "with intercept (credex)"),
         rows=tuple(rows),
@@ -85,29 +84,23 @@ def run(*, quick: bool) -> Result:
                 else "Rates and limits differ from the claim: "
             )
             + "width and error fall as 1/√N and s² converges. Two steps are not. The proof's "
-            "Sherman–"
-            "Morrison step writes N + 1 where d + 1 belongs: without an intercept V_ii is d/(d + "
-            "1) of "
-            f"4/(π̄N) ({ratios['2']['none']:.2f}, {ratios['5']['none']:.2f}, "
-            f"{ratios['20']['none']:.2f} for "
-            "d = 2, 5, 20), so the formula asks for too many perturbations; with an intercept it "
-            "is right. "
-            "And ε is misfit, not independent noise, so the posterior's standard deviation need "
-            "not be "
-            f"the error's: the error is {honest['none'][0]:.2f} and {honest['flat'][0]:.2f} times "
-            "as large."
+            "Sherman–Morrison step writes N + 1 where d + 1 belongs: without an intercept V_ii is "
+            f"d/(d + 1) of 4/(π̄N) ({ratios['2']['none']:.2f}, {ratios['5']['none']:.2f}, "
+            f"{ratios['20']['none']:.2f} for d = 2, 5, 20), so the formula asks for too many "
+            "perturbations; with an intercept it is right. And ε is misfit, not independent noise, "
+            "so the posterior's standard deviation need not be the error's: the error is "
+            f"{honest['none'][0]:.2f} and {honest['flat'][0]:.2f} times as large."
         ),
         notes=(
             (
                 "With lime's cosine kernel in place of none, V_ii without an intercept is "
                 f"{ratios['2']['cosine']:.2f}, {ratios['5']['cosine']:.2f} and "
-                f"{ratios['20']['cosine']:.2f} of "
-                "4/(π̄N) for d = 2, 5, 20: the proof takes π as constant too."
+                f"{ratios['20']['cosine']:.2f} of 4/(π̄N) for d = 2, 5, 20: the proof takes π as "
+                "constant too."
             ),
             (
                 "s² converges to the misfit weighted by π and divided by N, not by Σπ: P(ε = 0) "
-                "compares "
-                "explanations with the same kernel only."
+                "compares explanations with the same kernel only."
             ),
         ),
         data={"sizes": list(sizes), "curves": {"none": paper, "flat": ours}, "ratios": ratios},

@@ -81,10 +81,9 @@ def run(*, quick: bool) -> Result:
         ),
         ran=(
             "The paper's two surfaces at (1, 1), perturbations normal around it with standard "
-            "deviation 1 "
-            f"(the paper does not say), N = 25 and 250; {runs:,} runs of the lime package with as "
-            "many "
-            f"seeds, one run of BayesLIME (seed 0), and {repeats} more of it for the averages."
+            f"deviation 1 (the paper does not say), N = 25 and 250; {runs:,} runs of the lime "
+            f"package with as many seeds, one run of BayesLIME (seed 0), and {repeats} more of it "
+            "for the averages."
         ),
         head=(
             *("surface", "paper", "sd of φ₁, LIME's runs", "sd of φ₁, one BayesLIME run"),
