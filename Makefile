@@ -10,7 +10,8 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries docs clean
+.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries
+.PHONY: bench-image bench-deletion bench-photographs pictures docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,18 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
+
+bench-image: $(VENV)/.bench ## perturbed images per second and memory against lime and shap
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.image $(ARGS)
+
+bench-deletion: $(VENV)/.bench ## MNIST: deletion curves against lime, shap and chance
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.deletion $(ARGS)
+
+bench-photographs: $(VENV)/.bench ## ImageNet: what regions matter, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.photographs $(ARGS)
+
+pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
+	$(BIN)/python -m examples.images
 
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)

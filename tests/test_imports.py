@@ -14,7 +14,7 @@ ORDER = [
     "typing errors",
     "checks threads",
     "posteriors",
-    "kernels blackbox",
+    "kernels blackbox frameworks",
     "domains",
     "value",
     "samplers sequences selection",

@@ -1,7 +1,17 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
 from credex import metrics
-from credex.domains import Masks, Tabular
+from credex.domains import (
+    Blur,
+    Felzenszwalb,
+    Grid,
+    Image,
+    Masks,
+    Noise,
+    Quickshift,
+    Slic,
+    Tabular,
+)
 from credex.errors import (
     BudgetError,
     CredexError,
@@ -16,6 +26,7 @@ from credex.errors import (
 from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
 from credex.focused import Focused
+from credex.frameworks import from_onnx, from_torch
 from credex.kernels import Exponential, shapley_kernel
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.samplers import Paired, PaperFocused, Random
@@ -35,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesLIME",
     "BayesSHAP",
+    "Blur",
     "BudgetError",
     "CredexError",
     "ErrorPosterior",
@@ -42,8 +54,11 @@ __all__ = [
     "Explanations",
     "Exponential",
     "Failure",
+    "Felzenszwalb",
     "Focused",
     "Forecast",
+    "Grid",
+    "Image",
     "InputError",
     "InterruptedRun",
     "Interval",
@@ -53,18 +68,23 @@ __all__ = [
     "ModelError",
     "ModelOutputError",
     "ModelRaisedError",
+    "Noise",
     "Paired",
     "PaperFocused",
     "Prior",
     "Queries",
+    "Quickshift",
     "Random",
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "Slic",
     "Tabular",
     "Verification",
     "WallClock",
     "Width",
+    "from_onnx",
+    "from_torch",
     "metrics",
     "perturbations_to_go",
     "shapley_kernel",

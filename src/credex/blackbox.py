@@ -75,6 +75,8 @@ class BlackBox:
         start = time.perf_counter()
         try:
             raw = self.call(rows)
+        except (InputError, ModelOutputError):  # the adapters of `frameworks` say it themselves
+            raise
         except Exception as cause:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause

@@ -22,7 +22,7 @@ from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
 from credex.recipes.base import Asked, Context, Recipe, Settings
 from credex.stopping import Forecast, Rule, Width
-from credex.value import BATCH_BYTES, Desk
+from credex.value import Desk
 from credex.verify import Verification, verify
 
 CALIBRATION = 32
@@ -348,15 +348,13 @@ class Explainer(ABC):
                 "options": options.kept(),
             },
         )
-        return run(recipe, plan, make, batch_rows=desk.batch_rows, pace=pace)
+        return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), pace=pace)
 
     def desk(self, options: Options, *, sharing: bool = False) -> Desk:
         """Return a desk for the model with these options."""
         same = options.target == self.options.target
         box = self.box if same else BlackBox(self.model, options.target)
-        columns = len(getattr(self.domain, "column_names", self.domain.names))
-        rows = options.batch_rows or max(BATCH_BYTES // (8 * max(columns, 1)), 256)
-        return Desk(box, self.domain, rows, sharing=sharing)
+        return Desk(box, self.domain, options.batch_rows, sharing=sharing)
 
     # -- the pieces ----------------------------------------------------------------------------
 
@@ -416,7 +414,8 @@ class Explainer(ABC):
         return start
 
     def _check_same(self, e: Explanation, options: Options) -> None:
-        if e.method != self.method or e.names != tuple(self.domain.names):
+        names = self.domain.names  # None: `prepare` compares the instances themselves
+        if e.method != self.method or (names is not None and e.names != tuple(names)):
             msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
             raise InputError(msg)
         for key, value in self._fingerprint(options).items():

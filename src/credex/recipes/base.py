@@ -269,6 +269,17 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
     return Belief(mean, scale, belief.dof)
 
 
+def instance(nb: Neighbourhood) -> Ask:
+    """Ask for f(x)."""
+    return Ask(
+        lambda _a, _b: (nb.instance_inputs(), None),
+        1,
+        np.ones(1),
+        row_bytes=nb.row_bytes,
+        form=nb.form,
+    )
+
+
 def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:
     """How to make the model rows of ``masks (n, d)``."""
     return lambda a, b: nb.coalition_inputs(masks[a:b], merge=merge)

@@ -34,6 +34,7 @@ from credex.recipes.base import (
     Settings,
     Talk,
     coalitions,
+    instance,
     linked,
     never_certain,
     powers_of_two,
@@ -177,14 +178,17 @@ class ShapleyRecipe:
     def _ends(self, repeats: int) -> list[Ask]:
         """Asks for the empty and the full coalition, in turns."""
         nb, keep = self.neighbourhood, self.settings.background_uncertainty
+        alone = self.settings.noisy or nb.base_key is None
         base = Ask(
             lambda _a, _b: (nb.base_inputs(), None),
             1,
             self.weights,
-            share=None if self.settings.noisy else ("base", nb.base_key, keep),
+            share=None if alone else ("base", nb.base_key, keep),
             keep_rows=keep,
+            row_bytes=nb.row_bytes,
+            form=nb.form,
         )
-        return [base, Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))] * repeats
+        return [base, instance(nb)] * repeats
 
     def _absorb_ends(self, answers: list[Answer], queries: int) -> None:
         bases = self._linked(np.concatenate([a.y for a in answers[0::2]]))
@@ -223,7 +227,9 @@ class ShapleyRecipe:
         for s, e in self._spans(len(masks), most_rows - extra):
             part = masks[s:e]
             make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
-            ask = Ask(make, e - s, self.weights, keep_rows=keep)
+            ask = Ask(
+                make, e - s, self.weights, keep_rows=keep, row_bytes=nb.row_bytes, form=nb.form
+            )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -419,7 +425,8 @@ class ShapleyRecipe:
         if columns is not None or masks.size > KEEP_MASKS:
             return make()
         packed = np.packbits(masks).tobytes()
-        return self.context.once(("geometry", masks.shape, packed, prior), make)
+        key = ("geometry", masks.shape, packed, prior, self.paired, self._uniform)
+        return self.context.once(key, make)
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""

@@ -18,6 +18,7 @@ from credex.recipes.base import (
     Settings,
     Talk,
     coalitions,
+    instance,
     linked,
     never_certain,
     powers_of_two,
@@ -128,8 +129,7 @@ class SurrogateRecipe:
         )
 
     def _instance(self) -> Ask:
-        nb = self.neighbourhood
-        return Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))
+        return instance(self.neighbourhood)
 
     @property
     def stream(self) -> MaskStream | PerturbationStream:
@@ -170,7 +170,9 @@ class SurrogateRecipe:
             if isinstance(stream, PerturbationStream):
                 ask = self._table_ask(stream, candidates, s, e)
             else:
-                ask = Ask(coalitions(self.neighbourhood, part.design), e - s, np.ones(1))
+                nb = self.neighbourhood
+                make = coalitions(nb, part.design)
+                ask = Ask(make, e - s, np.ones(1), row_bytes=nb.row_bytes, form=nb.form)
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -207,9 +209,23 @@ class SurrogateRecipe:
             key = (
                 None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
             )
-            return Ask(make, e - s, np.ones(1), share=key, first=first)
+            return Ask(
+                make,
+                e - s,
+                np.ones(1),
+                share=key,
+                first=first,
+                row_bytes=nb.row_bytes,
+                form=nb.form,
+            )
         chosen = candidates.position[s:e] - stream.first
-        return Ask(lambda a, b: (drawn.pick(chosen[a:b]), None), e - s, np.ones(1))
+        return Ask(
+            lambda a, b: (drawn.pick(chosen[a:b]), None),
+            e - s,
+            np.ones(1),
+            row_bytes=nb.row_bytes,
+            form=nb.form,
+        )
 
     def _absorb(self, part: Candidates, y: Floats) -> None:
         w = np.asarray(self.kernel.weights(part.design, self.origin))
