@@ -11,7 +11,7 @@ PINS := pyproject.toml constraints.txt
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries
-.PHONY: bench-image bench-deletion bench-photographs pictures docs clean
+.PHONY: bench-image bench-deletion bench-photographs pictures paper docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-photographs: $(VENV)/.bench ## ImageNet: what regions matter, error agains
 pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
 	$(BIN)/python -m examples.images
 
+paper: $(VENV)/.paper ## run the paper's experiments, write docs/paper.md (ARGS=--quick: neither)
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments all --jobs 2 $(ARGS)
+
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)
 
@@ -77,4 +80,8 @@ $(VENV)/.test: $(PINS) | $(VENV)/.made
 
 $(VENV)/.bench: $(PINS) | $(VENV)/.made
 	$(PIP) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.paper: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[paper]'
 	@touch $@

@@ -56,9 +56,9 @@ def finished(name: str, *, quick: bool, again: bool) -> Result:
     if path.exists() and not again:
         return load(path)
     module = experiment(name)
-    start = time.perf_counter()
+    start = time.process_time()
     result = module.run(quick=quick)
-    result = replace(result, seconds=time.perf_counter() - start, quick=quick)
+    result = replace(result, seconds=time.process_time() - start, quick=quick)
     save(result, path)
     result = load(path)  # what is drawn and printed is what was kept
     figure = blank()

@@ -40,7 +40,8 @@ class Case:
     paper
         The paper's figures of this case, by experiment and explainer.
     exact
-        Exact Shapley values ``(n, d)`` of ``n`` instances, or ``None`` if there is no way.
+        Exact Shapley values ``(n, d)`` of the first ``n`` instances (a list if they differ in d,
+        with ``None`` where there are too many coalitions), or ``None`` if there is no way.
     train, categorical
         Training rows of a table, for the peers, and its columns of 0 and 1.
     """
@@ -52,7 +53,7 @@ class Case:
     shap: Any
     instances: Any
     paper: dict[str, str]
-    exact: Callable[[int], np.ndarray] | None = None
+    exact: Callable[[int], Any] | None = None
     train: Any = None
     categorical: tuple[str, ...] = ()
 
@@ -61,6 +62,10 @@ class Case:
         if method == "BayesLIME":
             return cx.BayesLIME(self.model, self.lime, **options)
         return cx.BayesSHAP(self.model, self.shap, **options)
+
+    def row(self, i: int) -> Any:
+        """Return instance ``i``."""
+        return self.instances.iloc[i] if hasattr(self.instances, "iloc") else self.instances[i]
 
     def first(self, n: int) -> Any:
         """Return the first ``n`` instances."""

@@ -96,5 +96,5 @@ def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
 
 def _minutes(seconds: float) -> str:
     if seconds < 90:
-        return f"{seconds:.0f} s on one core"
-    return f"{seconds / 60:.0f} min on one core"
+        return f"{seconds:.0f} s of one core"
+    return f"{seconds / 60:.0f} min of one core"

@@ -39,7 +39,7 @@ class Result:
     timed
         Whether the table itself shows timings.
     seconds
-        How long it took.
+        Processor time it took.
     quick
         Made with ``--quick``: never written to the docs.
     """

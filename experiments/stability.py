@@ -27,7 +27,8 @@ MOST = 4
 """Neighbours compared for a point, nearest first."""
 
 VARIANTS = (
-    ("paper's rule", "BayesX as the paper runs it: its recipe, its focused rule, B = N/2"),
+    ("paper", "as the paper: its recipe, its focused rule, B = N/2"),
+    ("rule only", "the paper's focused rule with credex's regression"),
     ("new masks", "credex with new perturbations for every row"),
     ("default", "credex's default: rows of a batch share their perturbations"),
 )
@@ -35,7 +36,7 @@ VARIANTS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """Return the cases of this experiment."""
-    return tables(quick=quick)
+    return [case for case in tables(quick=quick) if case.name != "COMPAS, rearrest"]
 
 
 def run(*, quick: bool) -> Result:
@@ -115,7 +116,8 @@ def explainers(
         return plain.explain_many(rows, queries=samples, seed=seed).mean
 
     ways = {
-        "paper's rule": partial(one_by_one, paper),
+        "paper": partial(one_by_one, paper),
+        "rule only": partial(one_by_one, case.explainer(method, sampler=focused)),
         "new masks": partial(one_by_one, plain),
         "default": together,
     }
@@ -158,12 +160,12 @@ def report(data: dict[str, Any], points: int) -> Result:
     for what, table in (("**mean**", mean), ("**mean** ÷ ‖φ‖", fair)):
         rows.append((what, "", *(measured(table[n], digits=0, unit=" %") for n, _ in VARIANTS)))
     lime = {t: c["constants"] for t, c in data.items() if t.endswith("BayesLIME")}
-    sorted_gain = {t: gain(c["peer, sorted"], c["paper's rule"])[0] for t, c in lime.items()}
+    sorted_gain = {t: gain(c["peer, sorted"], c["paper"])[0] for t, c in lime.items()}
     shrunk = {
-        t: float(np.mean(c["sizes"]["paper's rule"]) / np.mean(c["sizes"]["peer"]))
+        t: float(np.mean(c["sizes"]["paper"]) / np.mean(c["sizes"]["peer"]))
         for t, c in data.items()
     }
-    best, honest = mean["paper's rule"], fair["paper's rule"]
+    best, honest = mean["paper"], fair["paper"]
     verdict = (
         "reproduced" if min(best, honest) >= 53 else "partly" if best > 0 else "not reproduced"
     )
@@ -193,15 +195,19 @@ def report(data: dict[str, Any], points: int) -> Result:
         rows=tuple(rows),
         verdict=verdict,
         why=(
-            f"The paper's rule with the paper's recipe has constants {best:.0f} % lower on "
-            "average, which looks like the paper's 53 %. But its explanations are also shorter, "
-            "because the prior shrinks them: their lengths are "
+            f"As the paper runs it, the constants are {best:.0f} % lower on average ({honest:.0f} "
+            "% when divided by the length of the explanation; the paper says 53 %). But that is "
+            "the recipe, not the sampling: with the same rule and the regression that LIME and "
+            f"SHAP solve, the gain is {mean['rule only']:.0f} % ({fair['rule only']:.0f} %). The "
+            "recipe changes what is explained: without an intercept every feature carries a share "
+            "of the base rate, which is the same for both rows, and where raw Shapley weights are "
+            "tiny the prior pulls everything to zero (lengths: "
             + ", ".join(f"{v:.2f} ({t})" for t, v in shrunk.items())
-            + " times the peer's. An explanation that is always zero is perfectly stable. Divided "
-            f"by the length, the gain is {honest:.0f} %; credex with new perturbations for every "
-            f"row gains {fair['new masks']:.0f} %, and as it is {fair['default']:.0f} %. At the "
-            "peers' default N most of the constant is the model's own change from row to row, "
-            "which no sampling can remove; only noise can be removed."
+            + " times the peer's). An explanation that is always zero is perfectly stable. credex "
+            f"as it is gains {mean['default']:.0f} % ({fair['default']:.0f} %), because rows of a "
+            f"batch share their perturbations; with new ones for every row {mean['new masks']:.0f} "
+            f"% ({fair['new masks']:.0f} %). The rest is the model's own change from row to row, "
+            "which no sampling can remove."
         ),
         notes=(
             (
@@ -233,11 +239,11 @@ def picture(result: Result, figure: Figure) -> None:
             cells = [result.data[key][name][t] for t in titles]
             ax.errorbar(
                 [c[0] for c in cells],
-                np.arange(len(titles)) + 0.2 * (k - 1),
+                np.arange(len(titles)) + 0.18 * (k - 1.5),
                 xerr=[1.96 * c[1] for c in cells],
                 fmt="o",
                 markersize=5,
-                color=COLOURS[("orange", "green", "blue")[k]],
+                color=COLOURS[("orange", "purple", "green", "blue")[k]],
                 label=label if key == "gains" else None,
             )
         ax.set_title(head, loc="left", fontsize="medium")
