@@ -13,7 +13,7 @@ __all__ = ["NAMES", "Experiment", "experiment"]
 
 NAMES = (
     *("figure1", "table1", "theory", "ptg", "focused", "stability", "consistency"),
-    *("priors", "toy", "groundtruth", "mcmc", "baylime"),
+    *("priors", "quality", "toy", "groundtruth", "mcmc", "baylime"),
 )
 """Each is a module of this package."""
 

@@ -10,6 +10,7 @@ from experiments import __main__ as command
 from experiments.canvas import blank, write
 from experiments.catalogue import NAMES, experiment
 from experiments.page import page, section
+from experiments.readers import TEMPLATE, analyse
 from experiments.result import Result, load, measured, save
 from experiments.spread import two_way
 from realdata.fetch import FetchError
@@ -127,6 +128,41 @@ def test_finished_runs_are_kept_and_quick_leaves_the_docs_alone(tmp_path, monkey
     assert calls == [True, False]  # the third found it finished
     go("table1", "--again")
     assert calls == [True, False, False]
+
+
+def test_answers_of_people_are_analysed_as_the_paper_does():
+    right = {f"{i}-{m}": i for i in range(4) for m in ("LIME", "BayesLIME")}
+    rng = np.random.default_rng(0)
+    answers = []
+    for _ in range(12):  # BayesLIME hides more: half wrong against a quarter
+        given = dict(right)
+        for i in rng.permutation(4)[:1]:
+            given[f"{i}-LIME"] = 9
+        for i in rng.permutation(4)[: int(rng.integers(1, 4))]:
+            given[f"{i}-BayesLIME"] = 9
+        answers.append(given)
+    found = analyse(answers, right)
+    assert found["LIME"] == 25.0
+    assert found["BayesLIME"] > 25.0
+    assert found["p, two samples"] < 0.05
+    swapped = [
+        {k.replace("Bayes", "") if "Bayes" in k else f"{k[:2]}BayesLIME": v for k, v in a.items()}
+        for a in answers
+    ]
+    assert analyse(swapped, right)["p, two samples"] > 0.9
+    with pytest.raises(SystemExit, match="lacks 1 card"):
+        analyse([right, {k: v for k, v in right.items() if k != "3-LIME"}], right)
+    with pytest.raises(SystemExit, match="at least two"):
+        analyse([right], right)
+
+
+def test_the_page_for_people_asks_first_and_sends_nothing():
+    text = TEMPLATE.read_text(encoding="utf-8")
+    assert "/*CARDS*/[]" in text
+    assert text.index('id="consent"') < text.index('id="task"')
+    assert '<button id="start" disabled>' in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "fetch(" not in text
 
 
 def test_two_way_errors_see_both_clusters():
