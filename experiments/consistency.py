@@ -24,7 +24,7 @@ def cases(*, quick: bool) -> list[Case]:
 
 def run(*, quick: bool) -> Result:
     """Explain every instance with every seed, by every method."""
-    instances, seeds, seeds_gp = (3, 4, 3) if quick else (10, 20, 8)
+    instances, seeds, seeds_gp = (3, 4, 3) if quick else (8, 20, 5)
     rows, data = [], {}
     for case in cases(quick=quick):
         X = case.first(instances)

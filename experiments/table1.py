@@ -47,7 +47,7 @@ def size_of(case: Case, *, quick: bool) -> Size:
     """Return the size for a case."""
     if quick:
         return Size(8, 2, 1_000) if case.kind == "table" else Size(1, 2, 200)
-    sizes = {"table": (100, 20, 10_000), "digit": (4, 10, 10_000), "photograph": (1, 4, 1_000)}
+    sizes = {"table": (100, 12, 10_000), "digit": (4, 10, 10_000), "photograph": (1, 4, 1_000)}
     return Size(*sizes[case.kind])
 
 
