@@ -158,4 +158,4 @@ def picture(result: Result, figure: Figure) -> None:
     left.set_xlabel("% of the mean |φ|")
     right.set_xlabel("% of 95 % intervals that hold the value")
     for ax in (left, right):
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)

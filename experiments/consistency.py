@@ -109,7 +109,7 @@ def picture(result: Result, figure: Figure) -> None:
     left.set_yticks(at, names)
     left.invert_yaxis()
     left.set_xlabel("spread between runs, % of mean |φ|")
-    for y, (name, cell) in enumerate(result.data.items()):
+    for y, cell in enumerate(result.data.values()):
         if "own" in cell:
             right.errorbar(
                 cell["own"][0],
@@ -120,8 +120,14 @@ def picture(result: Result, figure: Figure) -> None:
                 markersize=5,
             )
         else:
-            right.annotate("says nothing", (1, y), ha="center", va="center", color=GREY)
-        del name
+            right.annotate(
+                "says nothing",
+                (1, y),
+                ha="center",
+                va="center",
+                color=GREY,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+            )
     right.axvline(1, color=GREY, linewidth=0.8)
     right.set_xlabel("own sd ÷ spread")
     right.set_xlim(left=0)

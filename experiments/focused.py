@@ -221,9 +221,18 @@ def picture(result: Result, figure: Figure) -> None:
         row[0].set_ylabel("P(ε = 0)")
         row[2].set_ylabel("L1 to the truth, %")
         row[2].set_yscale("log")
+        spread = [max(d[0] for d in c["density"]) for c in result.data[title].values()]
+        if max(spread) > 20 * min(spread):
+            row[0].set_yscale("log")
+            row[1].set_yscale("log")
+        row[2].yaxis.set_major_formatter("{x:g}")
+        row[2].yaxis.set_minor_formatter("{x:g}")
+        row[2].tick_params(axis="y", which="minor", labelsize="x-small")
         for ax, label in zip(row, ("queries", "seconds", "queries"), strict=True):
             ax.set_xscale("log")
             ax.set_xlabel(label)
+            ax.xaxis.set_major_formatter("{x:g}")
+            ax.xaxis.set_minor_formatter("")
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False
     )
