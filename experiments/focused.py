@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from tqdm import tqdm
 
 import credex as cx
@@ -190,6 +191,13 @@ def target(case: Case, method: str, options: dict[str, Any], instances: int) -> 
     return plain.explain_many(case.first(instances), queries=LARGE, seed=10**6).mean
 
 
+def plain(axis: Any) -> None:
+    """Label a logarithmic axis at 1, 2 and 5, in plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
 def picture(result: Result, figure: Figure) -> None:
     """P(ε = 0) against queries and seconds, L1 distance against queries, a row for each case."""
     titles = list(result.data)
@@ -225,14 +233,11 @@ def picture(result: Result, figure: Figure) -> None:
         if max(spread) > 20 * min(spread):
             row[0].set_yscale("log")
             row[1].set_yscale("log")
-        row[2].yaxis.set_major_formatter("{x:g}")
-        row[2].yaxis.set_minor_formatter("{x:g}")
-        row[2].tick_params(axis="y", which="minor", labelsize="x-small")
+        plain(row[2].yaxis)
         for ax, label in zip(row, ("queries", "seconds", "queries"), strict=True):
             ax.set_xscale("log")
             ax.set_xlabel(label)
-            ax.xaxis.set_major_formatter("{x:g}")
-            ax.xaxis.set_minor_formatter("")
+            plain(ax.xaxis)
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False
     )
