@@ -44,6 +44,8 @@ class Case:
         with ``None`` where there are too many coalitions), or ``None`` if there is no way.
     train, categorical
         Training rows of a table, for the peers, and its columns of 0 and 1.
+    about
+        What a reader must know of it.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Case:
     exact: Callable[[int], Any] | None = None
     train: Any = None
     categorical: tuple[str, ...] = ()
+    about: str = ""
 
     def explainer(self, method: str, **options: Any) -> cx.BayesLIME | cx.BayesSHAP:
         """Return BayesLIME or BayesSHAP on this case."""

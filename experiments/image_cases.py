@@ -30,12 +30,13 @@ TABLE1 = {
     "Digit 7": ("95.7", "95.3"),
 }
 PHOTOGRAPHS = {
-    "chelsea": "Chelsea the cat (for French Bulldog)",
-    "flamingo": "flamingo (for Scuba Diver)",
-    "coffee": "coffee (for Corn)",
-    "rocket": "rocket (for Broccoli)",
+    "chelsea": ("Cat photograph", "French Bulldog", "94.8", "89.9"),
+    "flamingo": ("Flamingo photograph", "Scuba Diver", "92.4", "94.6"),
+    "coffee": ("Coffee photograph", "Corn", "94.6", "91.8"),
+    "rocket": ("Rocket photograph", "Broccoli", "91.4", "89.2"),
 }
-"""Photographs, and which of the paper's classes each stands in for."""
+"""Photographs: what each is called, the paper's class it stands in for, and that class's Table "
+"1."""
 
 REGIONS = 20
 ENUMERATED = 12
@@ -99,19 +100,18 @@ def photograph(name: str) -> Case:
 
     pixels = picture(name).pixels
     output = int(classifier().predict_proba(pixels[None])[0].argmax())
-    stands = PHOTOGRAPHS[name]
-    figures = {
-        "Bulldog": "94.8 89.9",
-        "Scuba": "92.4 94.6",
-        "Corn": "94.6 91.8",
-        "Broccoli": "91.4 89.2",
-    }
-    found = next(v for k, v in figures.items() if k in stands).split()
-    paper = dict(zip(("BayesLIME", "BayesSHAP"), found, strict=True))
+    title, stands, lime, shap = PHOTOGRAPHS[name]
     domain = cx.Image(segments=cx.Slic(REGIONS), fill=0)
-    model = Remembered(lambda x: classifier().predict_proba(x)[:, output])
-    title = f"{stands}, “{class_names()[output]}”"
-    return Case(title, "photograph", model, domain, domain, [pixels], paper)
+    return Case(
+        title,
+        "photograph",
+        Remembered(lambda x: classifier().predict_proba(x)[:, output]),
+        domain,
+        domain,
+        [pixels],
+        {"BayesLIME": lime, "BayesSHAP": shap},
+        about=f"stands in for {stands}; the network says “{class_names()[output]}”",
+    )
 
 
 class Remembered:

@@ -62,30 +62,36 @@ def cases(*, quick: bool) -> list[Case]:
 def run(*, quick: bool) -> Result:
     """Measure the coverage of every case, method and recipe."""
     shares: dict[str, dict[str, Any]] = {}
-    rows, ran = [], []
     todo = cases(quick=quick)
     for case in tqdm(todo, disable=None, leave=False, desc="table1"):
+        for method in METHODS:
+            cells = measure(case, method, size_of(case, quick=quick))
+            shares[f"{case.name}, {method}"] = cells
+    return report(shares, todo, quick=quick)
+
+
+def report(shares: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) -> Result:
+    """Put the shares into a table and judge them."""
+    rows, ran = [], []
+    for case in todo:
         size = size_of(case, quick=quick)
         ran.append(f"{case.name} {size.instances} × {size.seeds} against {size.large:,}")
         for method in METHODS:
-            cells = measure(case, method, size)
-            shares[f"{case.name}, {method}"] = cells
-            rows.append(
-                (
-                    case.name,
-                    method,
-                    case.paper.get(method, "–"),
-                    *(
-                        measured(*cells[title][:2]) if title in cells else "–"
-                        for title, *_ in COLUMNS
-                    ),
-                )
-            )
-    pooled = {m: pool(shares, m) for m in METHODS}
-    for method in METHODS:
-        means = [measured(*pooled[method][t]) if t in pooled[method] else "–" for t, *_ in COLUMNS]
-        rows.append(("**all**", method, "", *means))
-    verdict, why, notes = judge(shares, pooled)
+            cells = shares[f"{case.name}, {method}"]
+            found = (cells[t][:2] if t in cells else None for t, *_ in COLUMNS)
+            texts = ("–" if c is None else measured(*c) for c in found)
+            rows.append((case.name, method, case.paper.get(method, "–"), *texts))
+    pooled = {m: pool(shares, m, by_case=True) for m in METHODS}
+    every = {m: pool(shares, m, by_case=False) for m in METHODS}
+    for title, table in (
+        ("**all**, each data set once", pooled),
+        ("**all**, each interval once", every),
+    ):
+        for m in METHODS:
+            texts = (measured(*table[m][t]) if t in table[m] else "–" for t, *_ in COLUMNS)
+            rows.append((title, m, "", *texts))
+    verdict, why, notes = judge(shares, pooled, every)
+    notes = (*notes, *(f"{c.name}: {c.about}." for c in todo if c.about))
     return Result(
         name="table1",
         title="Table 1: do the intervals hold what they promise",
@@ -105,7 +111,7 @@ def run(*, quick: bool) -> Result:
         data={
             "shares": shares,
             "pooled": pooled,
-            "queries": QUERIES,
+            "every": every,
             "paper": {f"{c.name}, {m}": c.paper.get(m, "–") for c in todo for m in METHODS},
         },
     )
@@ -147,61 +153,79 @@ def share(e: Any, truth: np.ndarray | None) -> float:
     return float(i.covers(truth)[free].mean()) if free.any() else np.nan
 
 
-def pool(shares: dict[str, dict[str, Any]], method: str) -> dict[str, tuple[float, float]]:
-    """Mean over the cases, each counted once, and its standard error."""
+def pool(
+    shares: dict[str, dict[str, Any]], method: str, *, by_case: bool
+) -> dict[str, tuple[float, float]]:
+    """Mean over the cases, each counted once or as often as it has intervals, and its error."""
     out = {}
     for title, *_ in COLUMNS:
         cells = [c[title] for name, c in shares.items() if name.endswith(method) and title in c]
         if cells:
-            means, errors = np.array([c[0] for c in cells]), np.array([c[1] for c in cells])
-            out[title] = (float(means.mean()), float(np.sqrt(np.sum(errors**2)) / len(errors)))
+            means, errors, counts = np.array(cells).T
+            weights = np.full(len(cells), 1 / len(cells)) if by_case else counts / counts.sum()
+            out[title] = (float(weights @ means), float(np.sqrt(weights**2 @ errors**2)))
     return out
 
 
-def judge(shares: dict[str, Any], pooled: dict[str, Any]) -> tuple[Any, str, tuple[str, ...]]:
+def touches(cell: tuple[float, float, int]) -> bool:
+    """Whether the cell's own 95 % interval touches 93 to 97 %."""
+    return cell[0] + 1.96 * cell[1] >= 93 and cell[0] - 1.96 * cell[1] <= 97
+
+
+def judge(
+    shares: dict[str, Any], pooled: dict[str, Any], every: dict[str, Any]
+) -> tuple[Any, str, tuple[str, ...]]:
     """Say what the figures say."""
-    ours, literal, exact = COLUMNS[2][0], COLUMNS[0][0], COLUMNS[3][0]
-    band = {m: 93 <= pooled[m][ours][0] <= 97 for m in METHODS}
-    own = [v[literal][0] for v in shares.values()]
-    missed = [
-        name
-        for name, cells in shares.items()
-        for title in (ours, exact)
-        if title in cells
-        and not (
-            cells[title][0] + 1.96 * cells[title][1] >= 93
-            and cells[title][0] - 1.96 * cells[title][1] <= 97
-        )
-    ]
-    good = all(band.values()) and not missed
+    literal, literal_exact, ours, exact = (title for title, *_ in COLUMNS)
+    own = {m: [v[literal][0] for n, v in shares.items() if n.endswith(m)] for m in METHODS}
+    missed = sorted(
+        {
+            f"{n} ({c[t][0]:.1f} %)"
+            for n, c in shares.items()
+            for t in (ours, exact)
+            if t in c and not touches(c[t])
+        }
+    )
+    good = all(93 <= pooled[m][ours][0] <= 97 for m in METHODS) and not missed
+    lime, shap = (pooled[m][ours] for m in METHODS)
     why = (
-        f"credex holds the value {pooled['BayesLIME'][ours][0]:.1f} % of the time with BayesLIME "
-        f"and {pooled['BayesSHAP'][ours][0]:.1f} % with BayesSHAP"
+        f"credex holds the value {lime[0]:.1f} ± {lime[1]:.1f} % of the time with BayesLIME and "
+        f"{shap[0]:.1f} ± {shap[1]:.1f} % with BayesSHAP, each data set counted once "
+        f"({every['BayesLIME'][ours][0]:.1f} and {every['BayesSHAP'][ours][0]:.1f} % of all "
+        "intervals)"
     )
     if exact in pooled["BayesSHAP"]:
-        why += f" ({pooled['BayesSHAP'][exact][0]:.1f} % against exact Shapley values)"
+        why += f"; against exact Shapley values {pooled['BayesSHAP'][exact][0]:.1f} %"
     why += (
-        f". The paper's own recipe, against its own larger run, ranges from {min(own):.1f} to "
-        f"{max(own):.1f} %."
+        ". The paper's recipe to the letter, against its own larger run, reaches "
+        f"{min(own['BayesLIME']):.1f} to {max(own['BayesLIME']):.1f} % with BayesLIME, as the "
+        f"paper says, but {min(own['BayesSHAP']):.1f} to {max(own['BayesSHAP']):.1f} % with "
+        "BayesSHAP."
     )
     notes = []
-    literal_exact = COLUMNS[1][0]
     if literal_exact in pooled["BayesSHAP"]:
         notes.append(
-            "Read to the letter, BayesSHAP does not aim at Shapley values: fair coins with raw "
-            "kernel weights leave the unit prior in charge and there is no intercept, so its "
+            "To the letter, BayesSHAP does not aim at Shapley values: fair coins with raw kernel "
+            "weights leave the unit prior in charge, and there is no intercept. The more "
+            "perturbations, the less the prior counts, so the target moves with N, and the "
             f"intervals hold the exact values {pooled['BayesSHAP'][literal_exact][0]:.1f} % of the "
-            "time. Agreement with its own larger run hides this: both are pulled the same way."
+            "time. The published code does more than the paper says: it asks for every single "
+            "feature first, keeps 15 features and balances the background."
         )
     if missed:
-        notes.append(f"Outside 93–97 by more than chance: {', '.join(sorted(set(missed)))}.")
+        notes.append(
+            f"Outside 93–97 % by more than chance: {', '.join(missed)}. With {QUERIES} queries for "
+            "20 to 30 features the leverage correction (HC3) errs on the safe side; with few "
+            "regions that are not black already, most of a digit's importances are zero and easy "
+            "to hold."
+        )
     return ("reproduced" if good else "partly"), why, tuple(notes)
 
 
 def picture(result: Result, figure: Figure) -> None:
     """One dot for each cell, over the band from 93 to 97 %."""
     shares = result.data["shares"]
-    figure.set_size_inches(8.6, 1.6 + 0.42 * len(shares))
+    figure.set_size_inches(8.6, 1.6 + 0.3 * len(shares))
     ax = tidy(figure.subplots())
     ax.axvspan(93, 97, color="#e9f3ec", zorder=0)
     ax.axvline(95, color=GREY, linewidth=0.8)
