@@ -17,7 +17,7 @@ SWEEP = tuple(round(10 ** (k / 2)) for k in range(1, 8))
 """Perturbations of the seven explanations to choose from: 10^0.5 to 10^3.5."""
 
 REGIONS_HIDDEN = 2
-"""Enough for readers to err about as often as the paper's; the paper does not say how many."""
+"""Of about twenty, most of them black already; the paper does not say how many."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def size_of(case: Case, *, quick: bool) -> Size:
     """Return the size for a case."""
     if quick:
         return Size(8, 2, 1_000) if case.kind == "table" else Size(1, 2, 200)
-    sizes = {"table": (100, 12, 10_000), "digit": (4, 10, 10_000), "photograph": (1, 4, 1_000)}
+    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (1, 6, 2_000)}
     return Size(*sizes[case.kind])
 
 
@@ -198,8 +198,8 @@ def judge(
         why += f"; against exact Shapley values {pooled['BayesSHAP'][exact][0]:.1f} %"
     why += (
         ". The paper's recipe to the letter, against its own larger run, reaches "
-        f"{min(own['BayesLIME']):.1f} to {max(own['BayesLIME']):.1f} % with BayesLIME, as the "
-        f"paper says, but {min(own['BayesSHAP']):.1f} to {max(own['BayesSHAP']):.1f} % with "
+        f"{min(own['BayesLIME']):.1f} to {max(own['BayesLIME']):.1f} % with BayesLIME (the paper: "
+        f"91.4 to 97.2), but {min(own['BayesSHAP']):.1f} to {max(own['BayesSHAP']):.1f} % with "
         "BayesSHAP."
     )
     notes = []
@@ -215,9 +215,7 @@ def judge(
     if missed:
         notes.append(
             f"Outside 93–97 % by more than chance: {', '.join(missed)}. With {QUERIES} queries for "
-            "20 to 30 features the leverage correction (HC3) errs on the safe side; with few "
-            "regions that are not black already, most of a digit's importances are zero and easy "
-            "to hold."
+            "20 to 30 features the leverage correction (HC3) of the sandwich errs on the safe side."
         )
     return ("reproduced" if good else "partly"), why, tuple(notes)
 
