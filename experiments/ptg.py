@@ -179,11 +179,14 @@ def follow_paper(case: Case, method: str, instances: int, *, quick: bool) -> dic
 
 def picture(result: Result, figure: Figure) -> None:
     """Asked for against found, and how many perturbations it took."""
+    figure.set_size_inches(8.6, 5.2)
     left, right = (tidy(ax) for ax in figure.subplots(1, 2))
     colours = list(COLOURS.values())
     for k, (title, cell) in enumerate(result.data.items()):
         for who, style in (("credex", "o-"), ("paper", "x--")):
             c = cell[who]
+            if not np.isfinite(c["ratio"][0]):
+                continue
             top = c["desired"][0]
             asked = np.array(c["desired"]) / top
             ratio = np.array([b[0] for b in c["by width"]])
@@ -201,11 +204,12 @@ def picture(result: Result, figure: Figure) -> None:
         n = np.array(cell["credex"]["n"])
         asked = np.array(cell["credex"]["desired"]) / cell["credex"]["desired"][0]
         right.plot(asked, np.median(n, axis=1), "o-", markersize=4, color=colours[k])
-        right.fill_between(asked, n.min(axis=1), n.max(axis=1), color=colours[k], alpha=0.15)
+        low, high = np.quantile(n, (0.1, 0.9), axis=1)
+        right.fill_between(asked, low, high, color=colours[k], alpha=0.12)
     left.plot([0.2, 1], [0.2, 1], color=GREY, linewidth=0.8)
     left.set_xlabel("asked for (largest = 1)")
     left.set_ylabel("found")
-    left.legend(frameon=False, fontsize="x-small")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize="small")
     right.set_yscale("log")
     right.set_xlabel("width asked for (largest = 1)")
-    right.set_ylabel("perturbations, median and range (forecast)")
+    right.set_ylabel("perturbations, median and 10 to 90 %")
