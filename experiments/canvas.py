@@ -6,10 +6,12 @@ from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
-__all__ = ["COLOURS", "GREY", "blank", "tidy", "write"]
+__all__ = ["COLOURS", "GREY", "blank", "plain", "tidy", "write"]
 
 COLOURS = {
     "blue": "#0072B2",
@@ -37,6 +39,13 @@ def tidy(ax: Axes) -> Axes:
     ax.grid(color="#e6e6e6", linewidth=0.7)
     ax.set_axisbelow(True)
     return ax
+
+
+def plain(axis: Axis) -> None:
+    """Label a logarithmic axis at 1, 2 and 5, in plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
 
 
 def write(figure: Figure, path: Path) -> None:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 from tqdm import tqdm
 
 import credex as cx
-from experiments.canvas import COLOURS, tidy
+from experiments.canvas import COLOURS, plain, tidy
 from experiments.cases import Case, tables
 from experiments.result import Result, measured
 from experiments.spread import mean_se
@@ -213,13 +212,6 @@ def target(case: Case, method: str, options: dict[str, Any], instances: int) -> 
         return case.exact(instances)
     plain = case.explainer(method, recipe=recipe, sampler="random" if recipe == "paper" else "auto")
     return plain.explain_many(case.first(instances), queries=LARGE, seed=10**6).mean
-
-
-def plain(axis: Any) -> None:
-    """Label a logarithmic axis at 1, 2 and 5, in plain numbers."""
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter("")
 
 
 def picture(result: Result, figure: Figure) -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import credex as cx
-from experiments.canvas import COLOURS, GREY, tidy
+from experiments.canvas import COLOURS, GREY, plain, tidy
 from experiments.cases import Case, tables
 from experiments.image_cases import digit
 from experiments.result import Result, measured
@@ -211,5 +211,6 @@ def picture(result: Result, figure: Figure) -> None:
     left.set_ylabel("found")
     figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize="small")
     right.set_yscale("log")
+    plain(right.yaxis)
     right.set_xlabel("width asked for (largest = 1)")
     right.set_ylabel("perturbations, median and 10 to 90 %")
