@@ -4,8 +4,8 @@ The same masks over the same regions of a 224 × 224 photograph, the same replac
 dtype, handed to a model that does nothing, ten (lime's default) or 25 at a time; every image is
 compared before the clock is started. lime's images come out of its own
 ``LimeImageExplainer.data_labels``, shap's out of its own ``maskers.Image``, one mask at a time (as
-it is called) and stacked. Memory is the peak of a whole explanation from 10,000 masks above what
-the process held before it.
+it is called) and stacked. Times are processor time, one thread. Memory is the peak of a whole
+explanation from 10,000 masks above what the process held before it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ import argparse
 import resource
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 import credex as cx
-from benchmarks.timing import publish, table, together
+from benchmarks.timing import publish, table
 from realdata.photographs import photograph
 
 REGIONS, MASKS = 20, 100
-LIMIT_MB = 300
+LIMIT_MB, WANTED = 300, 5
 Model = Callable[[np.ndarray], np.ndarray]
 
 
@@ -50,7 +53,7 @@ def speed(pixels: np.ndarray, batch: int, rounds: int) -> dict[str, float]:
 
     def of_lime(model: Model) -> np.ndarray:
         lime.random_state = np.random.RandomState(0)
-        with _Quiet():
+        with redirect_stderr(StringIO()):  # its progress bar
             data, _ = lime.data_labels(pixels, replacement, labels, model, MASKS, batch)
         return data.astype(bool)
 
@@ -75,19 +78,22 @@ def speed(pixels: np.ndarray, batch: int, rounds: int) -> dict[str, float]:
         assert np.array_equal(other.reshape(want.shape), want)
     tools = {"credex": ours, "lime": of_lime, "shap": of_shap}
     tasks = {name: partial(tool, nothing) for name, tool in tools.items()}
-    return together(tasks, rounds=rounds, runs=5)
+    return fastest(tasks, rounds)
 
 
-class _Quiet:
-    """Send lime's progress bar nowhere."""
+def fastest(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Processor time of each task, its fastest run; all tasks take turns.
 
-    def __enter__(self) -> None:
-        import io
-
-        self.err, sys.stderr = sys.stderr, io.StringIO()
-
-    def __exit__(self, *_: object) -> None:
-        sys.stderr = self.err
+    All are one thread of plain computation, so that what else the machine does is not counted.
+    """
+    out = dict.fromkeys(tasks, np.inf)
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            for _ in range(3):
+                start = time.process_time()
+                task()
+                out[name] = min(out[name], time.process_time() - start)
+    return out
 
 
 def peak_mb() -> float:
@@ -128,14 +134,19 @@ def main() -> None:
         memory(args.memory)
         return
     photo = photograph("coffee").pixels
-    rows, ratios = [], []
+    rows, short = [], []
     for dtype in (np.uint8, np.float32):
         x = photo if dtype == np.uint8 else (photo / 255).astype(np.float32)
         for batch in (10, 25):
-            t = speed(x, batch, 2 if args.quick else 12)
-            ratios += [t["lime"] / t["credex"], t["shap"] / t["credex"]]
+            t = speed(x, batch, 2 if args.quick else 6)
+            ratios = {peer: t[peer] / t["credex"] for peer in ("lime", "shap")}
+            short += [
+                f"{peer}, {dtype.__name__}, {batch} at a time: {r:.1f}×"
+                for peer, r in ratios.items()
+                if r < WANTED
+            ]
             each = [f"{t[k] / MASKS * 1e6:,.0f}" for k in ("credex", "lime", "shap")]
-            times = [f"{r:.1f}×" for r in ratios[-2:]]
+            times = [f"{r:.1f}×" for r in ratios.values()]
             rows.append([dtype.__name__, str(batch), *each, *times])
     head = [
         "dtype",
@@ -147,6 +158,8 @@ def main() -> None:
         "shap / credex",
     ]
     body = table(head, rows)
+    missed = "; ".join(short) or "none"
+    body += f"\n\nWanted: {WANTED}× in every row. Rows that miss it: {missed}."
     count = 1_000 if args.quick else 10_000
     command = [sys.executable, "-m", "benchmarks.image", "--memory", str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - itself
@@ -159,7 +172,7 @@ def main() -> None:
     )
     body += f"took {seconds:.1f} s with a model that looks at a few pixels."
     publish("image", "From masks to images", "make bench-image", body)
-    assert min(ratios) >= 5, ratios
+    assert not short, short
     assert rise < LIMIT_MB, rise
 
 

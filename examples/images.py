@@ -46,6 +46,7 @@ certain = shap.refine(flamingo, queries=200, posterior="gp", sampler="paired")
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.9), layout="constrained")
 for ax, e in zip(axes, (flamingo, certain), strict=True):
     e.plot.overlay(ax=ax)
+figure.draw_without_rendering()  # images in a constrained layout need a second pass
 figure.savefig(OUT / "flamingo-overlay.png", dpi=90)
 
 # A digit and a torch module.

@@ -207,6 +207,37 @@ def test_from_torch_takes_a_module(torch):
         cx.from_torch(softmax)
 
 
+class Rounds:
+    """Answers a little differently in another batch size, as networks do."""
+
+    def __init__(self, dtype, size):
+        self.dtype, self.size = dtype, size
+
+    def __call__(self, masks):
+        y = 0.2 + masks @ np.linspace(0, 0.1, masks.shape[1])
+        return (y * (1 + self.size * (len(masks) % 7))).astype(self.dtype)
+
+
+@pytest.mark.parametrize("kind", [cx.BayesSHAP, cx.BayesLIME])
+@pytest.mark.parametrize("link", ["identity", "logit"])
+def test_rounding_of_single_precision_is_not_randomness(kind, link):
+    explainer = kind(Rounds(np.float32, 2e-7), cx.Masks(12), link=link)
+    assert 59 <= explainer.explain(queries=60).n_queries <= 60
+
+
+@pytest.mark.parametrize("kind", [cx.BayesSHAP, cx.BayesLIME])
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e-3), (np.float64, 1e-3)])
+def test_a_random_model_is_still_told(kind, dtype, size):
+    with pytest.raises(cx.RandomModelError, match=r"for the same row\. If it is random"):
+        kind(Rounds(dtype, size), cx.Masks(12)).explain(queries=60)
+
+
+@pytest.mark.parametrize("kind", [cx.BayesSHAP, cx.BayesLIME])
+def test_single_precision_cast_to_double_is_hinted_at(kind):
+    with pytest.raises(cx.RandomModelError, match="return float32"):
+        kind(Rounds(np.float64, 2e-7), cx.Masks(12)).explain(queries=60)
+
+
 # -- ONNX --------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credex.blackbox import BlackBox
+from credex.blackbox import SAME, BlackBox
 from credex.errors import CredexError, ModelError
 from credex.typing import Floats, Ints, Native, Outputs
 
@@ -75,6 +75,8 @@ class Answer:
     rows: int
     seconds: float
     by_row: Floats | None = None
+    same: float = SAME
+    """How far the model may differ from itself by rounding."""
 
 
 class Desk:
@@ -202,7 +204,8 @@ class Desk:
             raw = reply.y[start : start + size]
             start += size
             y, by_row = _reduced(raw, index, ask)
-            out.append(Answer(y, size, reply.seconds * size / max(n, 1), by_row))
+            share = reply.seconds * size / max(n, 1)
+            out.append(Answer(y, size, share, by_row, reply.same))
         return out
 
 

@@ -18,10 +18,10 @@ from credex.typing import Ints, Masks
 
 __all__ = ["Mixer"]
 
-NUMBERS = 8
-"""Numbers (pixels times channels) of a word, at most: longer words meet more borders."""
+LONGEST = 16
+"""Numbers of a word, at most: longer words meet more borders."""
 
-BLOCK_BYTES = 1_000_000
+BLOCK_BYTES = 4_000_000
 """Pictures are mixed in blocks of about this size, which stay in the processor's cache."""
 
 
@@ -38,8 +38,8 @@ class Mixer:
     index
         ``(words,)`` which pattern each word of the picture has.
     patterns
-        ``(patterns, bytes of a word)`` region of each byte: one inside each of the d regions, then
-        those that occur on borders.
+        ``(patterns, numbers of a word)`` region of each number: one pattern inside each of the d
+        regions, then those that occur on borders.
     """
 
     shape: tuple[int, ...]
@@ -55,14 +55,15 @@ class Mixer:
         own = np.ascontiguousarray(picture).reshape(-1).view(np.uint8)
         other = np.ascontiguousarray(replacement).reshape(-1).view(np.uint8)
         item = picture.dtype.itemsize
-        sizes = (s for s in (32, 16, 8, 4, 2, 1) if s <= NUMBERS * item and own.size % s == 0)
-        by_byte = np.repeat(labels.reshape(-1), item).reshape(-1, next(sizes))
+        sizes = (s for s in (32, 16, 8, 4, 2, 1) if s <= LONGEST * item and own.size % s == 0)
+        size = max(next(sizes), item)
+        by_word = labels.reshape(-1, size // item)
         d = int(labels.max()) + 1
-        index = by_byte[:, 0].astype(np.intp)
-        mixed = np.flatnonzero(np.any(by_byte != by_byte[:, :1], axis=1))
-        patterns = np.repeat(np.arange(d), by_byte.shape[1]).reshape(d, -1)
+        index = by_word[:, 0].astype(np.intp)
+        mixed = np.flatnonzero(np.any(by_word != by_word[:, :1], axis=1))
+        patterns = np.repeat(np.arange(d), by_word.shape[1]).reshape(d, -1)
         if len(mixed):
-            borders, which = np.unique(by_byte[mixed], axis=0, return_inverse=True)
+            borders, which = np.unique(by_word[mixed], axis=0, return_inverse=True)
             index[mixed] = d + which.reshape(-1)
             patterns = np.concatenate([patterns, borders])
         unit = np.dtype(f"u{next(s for s in (8, 4, 2, 1) if own.size % s == 0)}")
@@ -73,11 +74,12 @@ class Mixer:
 
     def __call__(self, masks: Masks) -> Pixels:
         """Return ``(n, *shape)`` pictures for ``(n, d)`` masks; ``True`` keeps the region."""
-        n, size = len(masks), self.base.nbytes
+        n, size, item = len(masks), self.base.nbytes, self.dtype.itemsize
         out = np.empty((n, size), dtype=np.uint8)
         step = max(BLOCK_BYTES // max(size, 1), 1)
-        word = np.dtype(f"V{self.patterns.shape[1]}")
-        chosen = np.where(masks, 255, 0).astype(np.uint8)
+        word = np.dtype(f"V{self.patterns.shape[1] * item}")
+        number = np.dtype(f"u{item}")
+        chosen = np.where(masks, np.iinfo(number).max, 0).astype(number)
         for start in range(0, n, step):
             table = np.take(chosen[start : start + step], self.patterns.reshape(-1), axis=1)
             block = out[start : start + step]

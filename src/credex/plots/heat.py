@@ -148,6 +148,12 @@ def bare(ax: Axes) -> None:
         spine.set_visible(False)
 
 
+def settle(ax: Axes) -> None:
+    """Lay a figure of our own out once: the first pass does not know how large the image gets."""
+    figure: Any = ax.figure
+    figure.draw_without_rendering()
+
+
 def certain_of(e: Explanation, j: int, level: float) -> Masks:
     """``(d,)``: the interval does not include zero (or the importance is known exactly)."""
     i = e.belief.interval(level)

@@ -8,7 +8,7 @@ import numpy as np
 
 from credex import show
 from credex.plots.canvas import axes, output_of, title
-from credex.plots.heat import Scene, bare, certain_of, colours, draw_borders, hatch, known
+from credex.plots.heat import Scene, bare, certain_of, colours, draw_borders, hatch, known, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +38,8 @@ def overlay(e: Explanation, output: Any, level: float | None, ax: Axes | None) -
     if own:
         bar(ax, peak)
     below(ax, e, certain, level)
+    if own:
+        settle(ax)
     return ax
 
 

@@ -12,7 +12,7 @@ from credex import show
 from credex.checks import check_count, check_positive
 from credex.errors import InputError
 from credex.plots.canvas import output_of, title
-from credex.plots.heat import Scene, bare, known
+from credex.plots.heat import Scene, bare, known, settle
 from credex.plots.overlay import SIDE, bar
 from credex.typing import Floats
 
@@ -77,6 +77,7 @@ def _sheet(e: Explanation, j: int, scene: Scene, peak: float) -> tuple[Any, tupl
     words = "every frame is a draw from the posterior:\nwhat keeps its colour is certain"
     ax.set_xlabel(words, fontsize="small", alpha=0.85, loc="left")
     bar(ax, peak)
+    settle(ax)
     canvas.draw()
     sheet = np.array(np.asarray(canvas.buffer_rgba())[:, :, :3])
     box = ax.get_window_extent()

@@ -9,7 +9,7 @@ import numpy as np
 from credex import show
 from credex.checks import check_count
 from credex.plots.canvas import PLAIN, axes, output_of, title
-from credex.plots.heat import Scene, bare, borders, certain_of, framed, known
+from credex.plots.heat import Scene, bare, borders, certain_of, framed, known, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,6 +65,8 @@ def regions(
     said, _ = show.prediction(e, j)
     title(ax, max(wide, 3.6) if own else room, f"{e.method}: {said}")
     _listed(ax, e, j, at, level)
+    if own:
+        settle(ax)
     return ax
 
 

@@ -231,6 +231,11 @@ def linked(y: Floats, link: str) -> Floats:
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
+def unlinked(y: Floats, link: str) -> Floats:
+    """Return what `linked` was given: where answers are compared, log-odds blow rounding up."""
+    return y if link == "identity" else np.asarray(0.5 * (1 + np.tanh(0.5 * y)))
+
+
 def selection_note(keep: int | None, d: int, *, shares: bool = False) -> tuple[str, ...]:
     """What to say of an explanation that kept some features only."""
     if keep is None or keep >= d:

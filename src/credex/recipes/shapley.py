@@ -41,6 +41,7 @@ from credex.recipes.base import (
     same_outputs,
     selection_note,
     spread_over,
+    unlinked,
 )
 from credex.recipes.forecasts import shapley_forecast
 from credex.recipes.noise import anchor_variance, with_noise
@@ -173,7 +174,7 @@ class ShapleyRecipe:
         if self.d <= 1 and not self.settings.noisy and ceiling >= 2 + self._repeat_cost:
             answers = yield [self._ends(1)[1]]  # nothing else will be asked: repeat it now
             self.asked = replace(self.asked.spend(answers, self._repeat_cost), checked=True)
-            check_repeat(self.full, self._linked(answers[0].y)[0])
+            self._check_repeat(answers[0])
 
     def _ends(self, repeats: int) -> list[Ask]:
         """Asks for the empty and the full coalition, in turns."""
@@ -254,7 +255,7 @@ class ShapleyRecipe:
             if due:
                 self._absorb_ends(answers[1 : 1 + 2 * due], 2 * due)
             if again:
-                check_repeat(self.full, self._linked(answers[-1].y)[0])
+                self._check_repeat(answers[-1])
 
     limit: float = np.inf
     """Ceiling of the run; set by the loop."""
@@ -277,6 +278,11 @@ class ShapleyRecipe:
         wide = np.ones((len(masks), len(self.active)), dtype=np.bool_)
         wide[:, self.active] = masks
         return wide
+
+    def _check_repeat(self, again: Answer) -> None:
+        link = self.settings.link
+        second = self._linked(again.y)[0]
+        check_repeat(unlinked(self.full, link), unlinked(second, link), again.same)
 
     def _linked(self, y: Outputs) -> Outputs:
         return linked(y, self.settings.link)

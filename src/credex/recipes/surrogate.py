@@ -24,6 +24,7 @@ from credex.recipes.base import (
     powers_of_two,
     same_outputs,
     selection_note,
+    unlinked,
 )
 from credex.recipes.forecasts import linear_forecast
 from credex.samplers import Candidates, Predictive, checked
@@ -188,7 +189,9 @@ class SurrogateRecipe:
                 cursor=int(part.position[-1]) + 1 if not self.by_masks else 0,
             )
             if again and self.asked.full is not None:
-                check_repeat(self.asked.full, linked(answers[1].y, self.settings.link)[0])
+                link, again_y = self.settings.link, linked(answers[1].y, self.settings.link)[0]
+                first = unlinked(self.asked.full, link)
+                check_repeat(first, unlinked(again_y, link), answers[1].same)
         if isinstance(stream, PerturbationStream):  # what was looked at and left is gone
             self.asked = replace(self.asked, cursor=stream.at)
 
