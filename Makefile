@@ -12,7 +12,7 @@ PINS := pyproject.toml constraints.txt
 .DELETE_ON_ERROR:
 .PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries
 .PHONY: bench-lime bench-cost
-.PHONY: bench-image bench-deletion bench-photographs pictures docs clean
+.PHONY: bench-image bench-deletion bench-photographs pictures paper docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noi
 bench-cost: $(VENV)/.bench ## what the Gaussian process costs and when it pays
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.cost $(ARGS)
 
+paper: $(VENV)/.paper ## run the paper's experiments, write docs/paper.md (ARGS=--quick: neither)
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments all --jobs 2 $(ARGS)
+
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)
 
@@ -96,4 +99,8 @@ $(VENV)/.test: $(PINS) | $(VENV)/.made
 
 $(VENV)/.bench: $(PINS) | $(VENV)/.made
 	$(PIP) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.paper: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[paper]'
 	@touch $@

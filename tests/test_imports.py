@@ -26,7 +26,7 @@ ORDER = [
     "explanation",
     "plots options",
     "goals batch",
-    "verify zoom",
+    "verify metrics zoom",
     "assemble",
     "explainer",
     "explainers",

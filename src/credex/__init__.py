@@ -1,5 +1,6 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
+from credex import metrics
 from credex.domains import (
     Blur,
     Felzenszwalb,
@@ -90,6 +91,7 @@ __all__ = [
     "from_onnx",
     "from_pipeline",
     "from_torch",
+    "metrics",
     "perturbations_to_go",
     "shapley_kernel",
 ]
