@@ -146,10 +146,8 @@ def main() -> None:
             rows.append([label, "curved games, d = 12", what, *c.row()])
             print("  ".join(rows[-1]), flush=True)
     head = ["explainer", "model", "stopped by", "coverage of 95 %", "its own interval", "runs"]
-    if quick:
-        print(f"\nMeasured coverage (quick)\n\n{table(head, rows)}\n")
-    else:
-        publish("coverage", "Measured coverage", "make bench-coverage", table(head, rows))
+    body = table(head, rows)
+    publish("coverage", "Measured coverage", "make bench-coverage", body, quick=quick)
 
 
 if __name__ == "__main__":

@@ -225,7 +225,7 @@ def main() -> None:
     body += f"corrected for their number) and {CLEARLY} below random. Pairs that miss it: "
     body += ("; ".join(worse) or "none") + "."
     body += "\n\n## To width 0.1\n\n" + to_width(all_digits[: 3 if quick else 20])
-    publish("deletion", "Deletion curves", "make bench-deletion", body)
+    publish("deletion", "Deletion curves", "make bench-deletion", body, quick=quick)
     assert right >= 0.98, right
     assert not worse, worse
 

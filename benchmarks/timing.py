@@ -56,9 +56,11 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def publish(name: str, title: str, command: str, body: str) -> None:
-    """Print a result and write it to ``docs/benchmarks/``."""
-    print(f"\n{title}\n\n{body}\n")
+def publish(name: str, title: str, command: str, body: str, *, quick: bool = False) -> None:
+    """Print a result and, unless it is a quick one, write it to ``docs/benchmarks/``."""
+    print(f"\n{title}{' (quick)' if quick else ''}\n\n{body}\n")
+    if quick:
+        return
     DOCS.mkdir(parents=True, exist_ok=True)
     text = f"# {title}\n\nMade by `{command}`.\n\n{body}\n"
     (DOCS / f"{name}.md").write_text(text, encoding="utf-8")
