@@ -245,42 +245,43 @@ def judge(
 
 
 def picture(result: Result, figure: Figure) -> None:
-    """One dot for each cell, over the band from 93 to 97 %."""
+    """One dot for each cell, over the band from 93 to 97 %: the whole scale, and its upper end."""
     shares = result.data["shares"]
-    figure.set_size_inches(8.6, 1.6 + 0.3 * len(shares))
-    ax = tidy(figure.subplots())
-    ax.axvspan(93, 97, color="#e9f3ec", zorder=0)
-    ax.axvline(95, color=GREY, linewidth=0.8)
     names = list(shares)
+    figure.set_size_inches(8.6, 1.6 + 0.3 * len(names))
+    axes = figure.subplots(1, 2, sharey=True, width_ratios=(2, 3))
     styles = (
         (COLOURS["orange"], "o", 'recipe="paper", its own larger run'),
         (COLOURS["orange"], "x", 'recipe="paper", exact'),
         (COLOURS["blue"], "o", "credex, its own larger run"),
         (COLOURS["blue"], "x", "credex, exact"),
     )
-    for k, ((title, *_), (colour, marker, label)) in enumerate(zip(COLUMNS, styles, strict=True)):
-        at = [i for i, name in enumerate(names) if title in shares[name]]
-        ax.errorbar(
-            [shares[names[i]][title][0] for i in at],
-            [i + 0.12 * (k - 1.5) for i in at],
-            xerr=[1.96 * shares[names[i]][title][1] for i in at],
-            fmt=marker,
-            color=colour,
-            markersize=5,
-            linewidth=1,
-            label=label,
-        )
     known = [(i, result.data["paper"][name]) for i, name in enumerate(names)]
-    ax.plot(
-        [float(p) for _, p in known if p != "–"],
-        [i for i, p in known if p != "–"],
-        "|",
-        color="black",
-        markersize=14,
-        label="the paper's figure",
-    )
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
-    ax.set_xlim(left=None, right=100.5)
-    ax.set_xlabel("per cent of 95 % intervals that hold the value (bars: 95 % intervals)")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    for ax, left in zip(axes, (-2, 84), strict=True):
+        tidy(ax).axvspan(93, 97, color="#e9f3ec", zorder=0)
+        ax.axvline(95, color=GREY, linewidth=0.8)
+        for k, ((title, *_), (colour, mark, label)) in enumerate(zip(COLUMNS, styles, strict=True)):
+            at = [i for i, name in enumerate(names) if title in shares[name]]
+            ax.errorbar(
+                [shares[names[i]][title][0] for i in at],
+                [i + 0.16 * (k - 1.5) for i in at],
+                xerr=[1.96 * shares[names[i]][title][1] for i in at],
+                fmt=mark,
+                color=colour,
+                markersize=4,
+                linewidth=1,
+                label=label if left < 0 else None,
+            )
+        ax.plot(
+            [float(p) for _, p in known if p != "–"],
+            [i for i, p in known if p != "–"],
+            "|",
+            color="black",
+            markersize=11,
+            label="the paper's figure" if left < 0 else None,
+        )
+        ax.set_xlim(left, 100.6)
+        ax.set_xlabel("% held" if left < 0 else "% held, upper end (bars: 95 % intervals)")
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].set_ylim(len(names) - 0.4, -0.6)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize="small")
