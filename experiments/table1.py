@@ -167,7 +167,7 @@ def without_pull(e: Any, truth: np.ndarray) -> float:
     """
     rows = e.asked.rows
     p = cx.LinearPosterior.fit(rows.design(), rows.y()[:, 0], rows.w())
-    pull = p.mean / (1 - np.diag(p.v))
+    pull = p.mean / np.maximum(1 - np.diag(p.v), 1e-8)  # as the posterior does
     variance = np.diag(p.robust_covariance() - p.v @ np.diag(pull**2) @ p.v)
     half = t.ppf(0.975, p.robust_dof) * np.sqrt(np.maximum(variance, 0.0))
     return float(np.mean(np.abs(p.mean - truth) <= half))
