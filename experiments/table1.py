@@ -234,13 +234,15 @@ def judge(
         )
     if missed:
         notes.append(f"Outside 93–97 % by more than chance: {', '.join(missed)}.")
-    narrow = [c[NO_PULL][0] for c in shares.values() if NO_PULL in c]
-    notes.append(
-        "BayesLIME's intervals allow for the pull of the ridge towards zero. Without that share "
-        f"they would hold {pooled['BayesLIME'][NO_PULL][0]:.1f} ± "
-        f"{pooled['BayesLIME'][NO_PULL][1]:.1f} % of the values, {min(narrow):.1f} to "
-        f"{max(narrow):.1f} % by data set."
-    )
+    if NO_PULL in pooled["BayesLIME"]:
+        narrow = [c[NO_PULL][0] for c in shares.values() if NO_PULL in c]
+        notes.append(
+            "BayesLIME's intervals allow for the pull of the ridge towards zero. Without that "
+            "share "
+            f"they would hold {pooled['BayesLIME'][NO_PULL][0]:.1f} ± "
+            f"{pooled['BayesLIME'][NO_PULL][1]:.1f} % of the values, {min(narrow):.1f} to "
+            f"{max(narrow):.1f} % by data set."
+        )
     return ("reproduced" if good else "partly"), why, tuple(notes)
 
 
