@@ -12,7 +12,7 @@ from experiments.result import Result
 __all__ = ["NAMES", "Experiment", "experiment"]
 
 NAMES = (
-    *("figure1", "table1", "theory", "ptg", "focused", "stability", "consistency"),
+    *("models", "figure1", "table1", "theory", "ptg", "focused", "stability", "consistency"),
     *("priors", "quality", "toy", "groundtruth", "mcmc", "baylime"),
 )
 """Each is a module of this package."""

@@ -81,8 +81,8 @@ def run(*, quick: bool) -> Result:
         why=(
             f"With {FEW} perturbations the two largest importances cannot be told apart in "
             f"{shares['the two largest overlap, 100'][0]:.0f} % of the rows; with {MANY:,} in "
-            f"{shares['the two largest overlap, 2,000'][0]:.0f} %, where the two are nearly equal "
-            "and more perturbations are needed: 2,000 is no magic number."
+            f"{shares['the two largest overlap, 2,000'][0]:.0f} %, where more perturbations are "
+            "needed: 2,000 is no magic number."
         ),
         data={"first": {str(n): v for n, v in first.items()}, "shares": shares},
     )

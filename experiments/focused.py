@@ -93,7 +93,7 @@ def report(
     end = data[next(iter(data))]["credex, GP"]["budgets"][-1]
     return Result(
         name="focused",
-        title="Figures 4, 11 and 12: focused sampling",
+        title="Figures 3, 10 and 11: focused sampling",
         claim=(
             "Drawing perturbations by predictive variance stabilises P(ε = 0) within a few hundred "
             "queries, random sampling takes over 1,000; an L1 distance of 0.1 to the truth takes "
@@ -126,7 +126,7 @@ def report(
         notes=(
             (
                 "The middle column of the picture is wall-clock time on a forest, whose calls are "
-                "cheap: the Gaussian process pays where a query costs more than a millisecond."
+                "cheap: there the Gaussian process takes longer, and pays only if a query is dear."
             ),
             (
                 "BayesSHAP by the paper's recipe stays near zero whatever is asked (see Table 1): "
@@ -151,9 +151,9 @@ def reason(data: dict[str, Any]) -> str:
             even.append(f"{pair[0]['uneven'][0]:.2f} to {pair[1]['uneven'][0]:.2f}")
     return (
         f"This is bias: the mean of {AGAIN[1]} runs is still {', '.join(words)} away, rule against "
-        "random. The model is not linear, so the best linear fit depends on which rows it is asked "
-        "for, and the rule changes them: it asks for rare values more often (the standard "
-        f"deviation of how often features are kept falls from {', '.join(even)})."
+        "random. A likely reason: the model is not linear, so the best linear fit depends on which "
+        "rows it is asked for, and the rule changes them: it asks for rare values more often (the "
+        f"standard deviation of how often features are kept falls from {', '.join(even)})."
     )
 
 

@@ -55,7 +55,7 @@ def run(*, quick: bool) -> Result:
     same = worst == (len(N0) - 1, 0)
     return Result(
         name="priors",
-        title="Figure 6: sensitivity to n0 and σ0²",
+        title="Figure 5: sensitivity to n0 and σ0²",
         claim=(
             "On digit 4 BayesLIME's calibration depends little on the prior of σ²: 94–100 % over "
             "the grid, except 72.2 % for a strong belief in no error (n0 = 100, σ0² = 1e−5)."

@@ -114,7 +114,7 @@ def report(data: dict[str, Any], counts: dict[str, int]) -> Result:
             f"{min(ours):.2f} to {max(ours):.2f} by data and method. The paper's formula gives "
             f"{min(theirs):.2f} to {max(theirs):.2f}, with W a half-width: called a width, as in "
             "its text, it is off by two. It takes features as fair coins and π as constant, which "
-            "they are not, and for raw Shapley weights the prior decides the width, not N."
+            "they are not here."
         ),
         notes=(
             *(

@@ -171,7 +171,7 @@ def report(data: dict[str, Any], points: int) -> Result:
     )
     return Result(
         name="stability",
-        title="Figure 5: stability",
+        title="Figure 4: stability",
         claim=(
             "With focused sampling BayesLIME and BayesSHAP are on average 53 % more stable than "
             "LIME and SHAP (local Lipschitz, 40 test points), significantly (p < 0.01) except "
@@ -184,8 +184,8 @@ def report(data: dict[str, Any], points: int) -> Result:
             f"100, B = N/2, A = {POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
             f"{TEMPERATURE['BayesSHAP']:g}). Per cent by which the mean constant is below the "
             "peer's (negative: above), its bootstrap standard error, and p of the two-sided "
-            "Wilcoxon signed-rank test; then the same with every constant divided by the length of "
-            "its own explanation."
+            "Wilcoxon signed-rank test, not corrected for the number of tests; then the same with "
+            "every constant divided by the length of its own explanation."
         ),
         head=(
             "data",
@@ -199,15 +199,14 @@ def report(data: dict[str, Any], points: int) -> Result:
             "% when divided by the length of the explanation; the paper says 53 %). But that is "
             "the recipe, not the sampling: with the same rule and the regression that LIME and "
             f"SHAP solve, the gain is {mean['rule only']:.0f} % ({fair['rule only']:.0f} %). The "
-            "recipe changes what is explained: without an intercept every feature carries a share "
-            "of the base rate, which is the same for both rows, and where raw Shapley weights are "
-            "tiny the prior pulls everything to zero (lengths: "
+            "recipe changes what is explained: its explanations are "
             + ", ".join(f"{v:.2f} ({t})" for t, v in shrunk.items())
-            + " times the peer's). An explanation that is always zero is perfectly stable. credex "
-            f"as it is gains {mean['default']:.0f} % ({fair['default']:.0f} %), because rows of a "
-            f"batch share their perturbations; with new ones for every row {mean['new masks']:.0f} "
-            f"% ({fair['new masks']:.0f} %). The rest is the model's own change from row to row, "
-            "which no sampling can remove."
+            + " times as long as the peer's, and an explanation that is always zero is perfectly "
+            "stable; without an intercept every feature also carries a share of the base rate, "
+            f"which is the same for both rows. credex as it is gains {mean['default']:.0f} % "
+            f"({fair['default']:.0f} %) because rows of a batch share their perturbations: with "
+            f"new ones for every row it gains {mean['new masks']:.0f} % ({fair['new masks']:.0f} "
+            "%). What the model itself changes from row to row no sampling can remove."
         ),
         notes=(
             (
