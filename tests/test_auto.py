@@ -98,10 +98,12 @@ def test_a_cheap_regression_hands_over_only_if_it_cannot_get_there():
     e = ex.explain(width=0.1)
     assert e.posterior == "linear"
     np.testing.assert_array_equal(e.mean, alone.mean)
-    tight = ex.explain(width=0.1, max_queries=300)
-    assert not ex.explain(width=0.1, max_queries=300, posterior="linear").converged
-    assert tight.converged
-    assert tight.posterior == "gp"
+    for most in (300, 450):  # out of reach; just missed, which shows at the last query only
+        assert not ex.explain(width=0.1, max_queries=most, posterior="linear").converged
+        tight = ex.explain(width=0.1, max_queries=most)
+        assert tight.converged
+        assert tight.posterior == "gp"
+        assert tight.n_queries <= most
 
 
 def test_rows_of_a_batch_hand_over_each_for_itself():

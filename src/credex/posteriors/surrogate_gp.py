@@ -10,10 +10,16 @@ functional of v, so its posterior is Gaussian in closed form. Two functionals:
 * `Pool`: unasked perturbations of a table, whose own sampling error is added to the interval. The
   white part is noise: no single row counts in an endless neighbourhood.
 
-Intervals. sigma² comes from leave-one-out residuals, one per output, grown by
-1 + a (p + 5)/n for fitted hyper-parameters and, where the rows that carry most weight in
-phi were predicted worse than the rest, by their share. Student-t with 3 + n/16 degrees of freedom,
-at most 10.
+Intervals. sigma² comes from leave-one-out residuals r, one per output, and grows by the share of
+the rows that carry most weight in phi where those were predicted worse than the rest. Then
+
+* on masks, until phi's total variance is that of the sandwich A diag(r²) A', A = (M'WM)^-1 M'W:
+  rows are drawn at random, so that this is how far the process's own misses project on phi,
+  whatever its kernel cannot express (times the share of masks not asked);
+* on tables by 1 + 0.75 (p + 5)/n for fitted hyper-parameters: there the sandwich, which counts
+  what a row's replacements add by chance, is up to twice too wide.
+
+Student-t with 3 + n/16 degrees of freedom, at most 10.
 """
 
 from __future__ import annotations
@@ -27,16 +33,21 @@ from credex.posteriors.surrogate_kernel import (
     Evidence,
     Floats,
     Kernel,
+    additive,
     direction_of,
     product_of_others,
     projector,
     safe_cholesky,
     solve,
+    without,
 )
 from credex.typing import Design
 
 MAX_DOF = 10.0
 """Most degrees of freedom of the Student-t."""
+
+INFLATION = 0.75
+"""Of sigma² by fitted hyper-parameters per row of a table."""
 
 LOOKS = 1.15
 """Wider by this factor when a run may stop at any of several looks."""
@@ -56,9 +67,6 @@ MOST_BENT = 60
 RARE = 1e-10
 """Sizes of masks that have less than this share of the likeliest one's weight are left out."""
 
-EXACT = 1e-10
-"""A linear fit this good (relative) is taken for the truth: an additive game."""
-
 
 class Functional(Protocol):
     """What phi* projects over. Rows of results: intercept first, then the d features."""
@@ -67,7 +75,6 @@ class Functional(Protocol):
     spread: Floats
     shift: float
     width: float
-    inflation: float
     bends: bool
     white: bool
 
@@ -88,7 +95,6 @@ class AllMasks:
     """All 2^d masks of d features; ``weights (d+1,)`` of a mask by how many are present."""
 
     shift, width = 0.0, 1.0  # wider is no sharper and covers .93 where this does .96
-    inflation = 2.5  # 0.75 held on the games it was chosen on, but covered .87 on others
     white = True
 
     def __init__(self, weights: Floats) -> None:
@@ -172,7 +178,6 @@ class Pool:
     """Unasked perturbations: coordinates ``X (m, p)``, design ``M (m, d)``, weights ``w (m,)``."""
 
     shift, width = -2.0, 1.5  # most columns of a table matter little: longer length-scales
-    inflation = 0.75
     bends = white = False
 
     def __init__(self, X: Floats, M: Floats, w: Floats) -> None:
@@ -202,7 +207,7 @@ class Pool:
         prior[0, 0] += w[2]
         whole = prior - (V @ A.T).T @ (V @ A.T)
         own = w[0] + w[1] * (F[:m] ** 2).sum(1) + w[2] - (V**2).sum(0)
-        C = _without(whole, (A * np.maximum(own, 0.0)) @ A.T)
+        C = without(whole, (A * np.maximum(own, 0.0)) @ A.T)
         e = K @ c.alpha
         e -= np.column_stack([np.ones(len(e)), self.M]) @ (self.A @ e)
         error = [(self.A * e[:, j] ** 2) @ self.A.T for j in range(e.shape[1])]
@@ -243,6 +248,7 @@ class SurrogateGP:
         max_iter: int = 60,
         expected: Floats | None = None,
         ease: Floats | None = None,
+        weights: Floats | None = None,
     ) -> SurrogateGP:
         """Fit the hyper-parameters and condition on the rows.
 
@@ -256,6 +262,7 @@ class SurrogateGP:
         max_iter : of the optimiser.
         expected, ease : (d,) prior means of the coefficients, and prior variances of the linear
             part relative to each other; None: zero, and all one.
+        weights : (n,) proximities of the rows, for the sandwich; None: all one.
         """
         X, M, y = (np.asarray(a, float) for a in (X, M, y))
         d = M.shape[1]
@@ -267,6 +274,7 @@ class SurrogateGP:
                 looks=looks,
                 max_iter=max_iter,
                 ease=ease,
+                weights=weights,
             )
             return replace(found, mean=found.mean + expected[:, None])
         top = y.mean(0)
@@ -274,7 +282,7 @@ class SurrogateGP:
         F = (M - over.centre) / (over.spread * np.sqrt(d))
         F = F if ease is None else F * np.sqrt(ease)
         white = over.white and not noisy
-        if white and (beta := _additive(M, Y)) is not None:
+        if white and (beta := additive(M, Y)) is not None:
             scale = np.zeros((d, d, y.shape[1]))  # as far as was asked: not zero, but rounding
             scale[np.arange(d), np.arange(d)] = (ROUNDOFF * np.abs(Y).max(0)) ** 2
             known = start or Kernel.default(d, over.shift)
@@ -295,7 +303,7 @@ class SurrogateGP:
                 kernel = replace(kernel, direction=direction_of(now.coef[1:]))
             kernel = ev.fit(kernel, max_iter=iterations)
         c = Conditioned(kernel, X, M, Y, over, white=white, ease=ease)
-        scale = over.scale(c, c.honest_scale())[1:, 1:] * (LOOKS**2 if looks else 1.0)
+        scale = c.covariance(M, weights) * (LOOKS**2 if looks else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
         return cls(c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c)
@@ -359,33 +367,24 @@ class Conditioned:
         """K^-1 y."""
         return solve(self.L, self.W, trans="T")
 
-    def honest_scale(self) -> Floats:
-        """sigma² per output (k,), corrected as the module says."""
-        n, p = self.X.shape
-        inverse = solve(self.L, np.eye(n))
+    def left_out(self) -> tuple[Floats, Floats, Floats]:
+        """L^-1, leave-one-out residuals (n, k) and their variances (n,) at sigma² = 1."""
+        inverse = solve(self.L, np.eye(len(self.X)))
         v = 1 / (inverse**2).sum(0)
-        r = (inverse.T @ self.W) * v[:, None]
+        return inverse, (inverse.T @ self.W) * v[:, None], v
+
+    def covariance(self, M: Floats, weights: Floats | None) -> Floats:
+        """Honest scale matrices of the features (d, d, k), as the module says."""
+        n, p = self.X.shape
+        inverse, r, v = self.left_out()
+        tiny = np.finfo(float).tiny
         sigma2 = (r**2 / v[:, None]).mean(0)
         M2 = ((inverse.T @ self.B[:, 1:]) ** 2).sum(1)
-        share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
-        return np.asarray(sigma2 * np.maximum(share, 1.0) * (1 + self.over.inflation * (p + 5) / n))
-
-
-def _additive(M: Floats, Y: Floats) -> Floats | None:
-    """Intercept and coefficients if the rows are exactly linear with two to spare, else None."""
-    Z = np.column_stack([np.ones(len(M)), M])
-    if len(Z) < Z.shape[1] + 2:
-        return None
-    beta, _, rank, _ = np.linalg.lstsq(Z, Y, rcond=None)
-    if rank < Z.shape[1] or np.any(np.abs(Y - Z @ beta).max(0) > EXACT * np.abs(Y).max(0)):
-        return None
-    return np.asarray(beta)
-
-
-def _without(whole: Floats, part: Floats) -> Floats:
-    """``whole`` less ``part``, but at least a tenth of it in every direction."""
-    value, Q = np.linalg.eigh((whole + whole.T) / 2)
-    root = np.sqrt(np.maximum(value, 1e-12 * max(value.max(), 0.0) + 1e-300))
-    share, R = np.linalg.eigh((Q / root).T @ part @ (Q / root))
-    back = (Q * root) @ R
-    return np.asarray((back * (1 - np.minimum(share, 0.9))) @ back.T)
+        sigma2 = sigma2 * np.maximum((M2 @ r**2) / np.maximum((M2 @ v) * sigma2, tiny), 1.0)
+        if not self.over.white:
+            return self.over.scale(self, sigma2 * (1 + INFLATION * (p + 5) / n))[1:, 1:]
+        scale = self.over.scale(self, sigma2)[1:, 1:]
+        A = projector(M, np.ones(n) if weights is None else weights)[1:]
+        thin = max(1 - n * 0.5**p, 0.0) if self.white else 1.0
+        sandwich = thin * (A**2 @ r**2).sum(0)
+        return np.asarray(scale * np.maximum(sandwich / np.maximum(np.trace(scale), tiny), 1.0))

@@ -93,6 +93,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
                 looks=self.looks,
                 expected=self._expected,
                 ease=self._ease,
+                weights=np.asarray(self.kernel.weights(m, self.origin)),
             )
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]
