@@ -10,13 +10,22 @@ PINS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries bench-lime bench-cost docs clean
+.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries
+.PHONY: bench-lime bench-cost
+.PHONY: bench-image bench-deletion bench-photographs pictures paper docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## train a model and explain one of its predictions
 	$(BIN)/python examples/demo.py
+
+.PHONY: demo-text bench-text
+demo-text: $(VENV)/.core ## explain a message that a spam filter catches, and draw it
+	$(BIN)/python -m examples.text
+
+bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
 
 test: check ## lint, types and all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/credex tests $(ARGS)
@@ -34,15 +43,31 @@ bench-batch: $(VENV)/.bench ## rows per second against lime and shap
 
 bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reliability $(ARGS)
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
+
+bench-image: $(VENV)/.bench ## perturbed images per second and memory against lime and shap
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.image $(ARGS)
+
+bench-deletion: $(VENV)/.bench ## MNIST: deletion curves against lime, shap and chance
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.deletion $(ARGS)
+
+bench-photographs: $(VENV)/.bench ## ImageNet: what regions matter, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.photographs $(ARGS)
+
+pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
+	$(BIN)/python -m examples.images
 
 bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noisy models
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.surrogates $(ARGS)
 
 bench-cost: $(VENV)/.bench ## what the Gaussian process costs and when it pays
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.cost $(ARGS)
+
+paper: $(VENV)/.paper ## run the paper's experiments, write docs/paper.md (ARGS=--quick: neither)
+	OMP_NUM_THREADS=1 $(BIN)/python -m experiments all --jobs 2 $(ARGS)
 
 docs: $(VENV)/.test ## run every Python block of README.md and docs/
 	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)
@@ -60,6 +85,10 @@ $(VENV)/.made:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
+$(VENV)/.text: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[bench,bench-text]'
+	@touch $@
+
 $(VENV)/.core: $(PINS) | $(VENV)/.made
 	$(PIP) -e .
 	@touch $@
@@ -70,4 +99,8 @@ $(VENV)/.test: $(PINS) | $(VENV)/.made
 
 $(VENV)/.bench: $(PINS) | $(VENV)/.made
 	$(PIP) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.paper: $(PINS) | $(VENV)/.made
+	$(PIP) -e '.[paper]'
 	@touch $@

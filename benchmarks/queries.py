@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from joblib import Parallel, delayed
 from tqdm import tqdm
 
 import credex as cx
@@ -21,8 +22,6 @@ from benchmarks.timing import publish, table, yardstick
 
 LARGEST = 1000
 SEEDS = 5
-FEWER_SEEDS = {512: 2, LARGEST: 2}
-"""Large budgets take most of the time, so they get fewer seeds."""
 
 QUICK_GAMES = ("digits_rf", "wine_knn", "diabetes_gbr", "ands14")
 TIE = 1e-6
@@ -142,13 +141,13 @@ def share(hits: list[bool]) -> str:
 
 def budgets(d: int, *, quick: bool) -> list[int]:
     """Return budgets below 2^d, smallest first."""
-    wanted = {8 * d, 256} if quick else {4 * d, 8 * d, 256, 512, LARGEST}
+    wanted = {8 * d, 256} if quick else {4 * d, 8 * d, 256, LARGEST}
     return sorted(b for b in wanted if b < 2**d)
 
 
-def draws(budget: int, *, quick: bool) -> Iterator[tuple[int, int]]:
+def draws(*, quick: bool) -> Iterator[tuple[int, int]]:
     """Instances and seeds of a cell; no two runs share a seed."""
-    instances, seeds = (2, 1) if quick else (INSTANCES, FEWER_SEEDS.get(budget, SEEDS))
+    instances, seeds = (2, 1) if quick else (INSTANCES, SEEDS)
     for i in range(instances):
         for s in range(seeds):
             yield i, 1000 * (i + 1) + s
@@ -168,20 +167,22 @@ def explain(game: Game, i: int, runs: Runs, *, budget: int, seed: int, sampler: 
     runs.hits.extend(interval.covers(game.phi[i])[counted].tolist())
 
 
-def measure(game: Game, budget: int, over: dict[str, int], *, quick: bool) -> Cell:
-    """One cell; ``over`` keeps by how much a peer asked more than it may."""
+def measure(name: str, budget: int, *, quick: bool) -> tuple[Cell, dict[str, int]]:
+    """One cell, and by how much a peer asked more than it may."""
+    game = load(name)
+    over: dict[str, int] = {}
     focused, pairs = Runs(), Runs()
-    peers = {name: [Runs() for _ in settings] for name, settings in PEERS.items()}
-    for i, seed in draws(budget, quick=quick):
+    peers = {peer: [Runs() for _ in settings] for peer, settings in PEERS.items()}
+    for i, seed in draws(quick=quick):
         explain(game, i, focused, budget=budget, seed=seed, sampler="auto")
         explain(game, i, pairs, budget=budget, seed=seed, sampler="paired")
-        for name, settings in PEERS.items():
-            for estimate, runs in zip(settings, peers[name], strict=True):
+        for peer, settings in PEERS.items():
+            for estimate, runs in zip(settings, peers[peer], strict=True):
                 v = Counted(game.tables[i])
                 runs.add(estimate(v, budget, seed), game.phi[i])
                 if v.asked > budget:
-                    over[name] = max(over.get(name, 0), v.asked - budget)
-    return Cell(
+                    over[peer] = max(over.get(peer, 0), v.asked - budget)
+    cell = Cell(
         game.name,
         game.d,
         budget,
@@ -192,6 +193,7 @@ def measure(game: Game, budget: int, over: dict[str, int], *, quick: bool) -> Ce
         pairs.hits,
         float(np.median(focused.seconds)),
     )
+    return cell, over
 
 
 def check_exact(game: Game) -> None:
@@ -265,8 +267,7 @@ def notes(over: dict[str, int], matmul: tuple[float, float], minutes: float, *, 
     if quick:
         runs = "2 instances × 1 seed (too few for a verdict)"
     else:
-        less = ", ".join(f"{s} at {b}" for b, s in FEWER_SEEDS.items())
-        runs = f"{INSTANCES} instances × {SEEDS} seeds, but for time only {less} queries"
+        runs = f"{INSTANCES} instances × {SEEDS} seeds"
     return (
         f"RMSE to exact Shapley values, divided by mean |φ| of the game, pooled over {runs}. A "
         "budget counts every coalition asked, the empty and the full one and repeats included. "
@@ -285,21 +286,25 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few cells, printed only")
-    quick = parser.parse_args().quick
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    given = parser.parse_args()
+    quick = given.quick
     start = time.perf_counter()
     before = yardstick()
     games = [load(name) for name in (QUICK_GAMES if quick else (*REAL, *SYNTHETIC))]
     for game in games:
         if 2**game.d <= LARGEST:
             check_exact(game)
-    todo = [(game, b) for game in games for b in budgets(game.d, quick=quick)]
+    todo = [(game.name, b) for game in games for b in budgets(game.d, quick=quick)]
+    run = Parallel(n_jobs=given.jobs, return_as="generator")
+    done = run(delayed(measure)(name, b, quick=quick) for name, b in todo)
     cells: list[Cell] = []
     over: dict[str, int] = {}
-    with tqdm(todo, disable=None, unit="cell") as bar:  # silent where there is no terminal
-        for game, budget in bar:
-            bar.set_description(f"{game.name}, {budget} queries")
-            cells.append(measure(game, budget, over, quick=quick))
-            bar.write("  ".join(cells[-1].row()))
+    with tqdm(done, total=len(todo), disable=None, unit="cell") as bar:  # silent without a terminal
+        for cell, more in bar:
+            cells.append(cell)
+            over = {name: max(over.get(name, 0), more.get(name, 0)) for name in {*over, *more}}
+            bar.write("  ".join(cell.row()))
     minutes = (time.perf_counter() - start) / 60
     parts = [table(HEAD, [c.row() for c in cells]), summary(cells)]
     if not quick:  # a few runs decide nothing

@@ -12,6 +12,7 @@ from tests.strategies import Counting, numbers
 NAMES = {
     "BayesLIME",
     "BayesSHAP",
+    "Blur",
     "BudgetError",
     "CredexError",
     "ErrorPosterior",
@@ -19,8 +20,11 @@ NAMES = {
     "Explanations",
     "Exponential",
     "Failure",
+    "Felzenszwalb",
     "Focused",
     "Forecast",
+    "Grid",
+    "Image",
     "InputError",
     "InterruptedRun",
     "Interval",
@@ -30,18 +34,27 @@ NAMES = {
     "ModelError",
     "ModelOutputError",
     "ModelRaisedError",
+    "Noise",
     "Paired",
     "PaperFocused",
     "Prior",
     "Queries",
+    "Quickshift",
     "Random",
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "Series",
+    "Slic",
     "Tabular",
+    "Text",
     "Verification",
     "WallClock",
     "Width",
+    "from_pipeline",
+    "from_onnx",
+    "from_torch",
+    "metrics",
     "perturbations_to_go",
     "shapley_kernel",
 }
@@ -53,6 +66,13 @@ def test_public_names_are_pinned():
     for name in NAMES:
         assert getattr(cx, name) is not None
     assert cx.__version__ == "0.1.0"
+
+
+def test_public_metrics_are_pinned():
+    assert cx.metrics.__all__ == ["local_lipschitz"]
+    parameters = inspect.signature(cx.metrics.local_lipschitz).parameters
+    assert list(parameters) == ["explain", "x", "neighbours", "scale", "radius", "n", "seed"]
+    assert parameters["scale"].kind is inspect.Parameter.KEYWORD_ONLY
 
 
 @pytest.mark.parametrize("cls", [cx.BayesLIME, cx.BayesSHAP])

@@ -1,6 +1,19 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
-from credex.domains import Masks, Tabular
+from credex import metrics
+from credex.domains import (
+    Blur,
+    Felzenszwalb,
+    Grid,
+    Image,
+    Masks,
+    Noise,
+    Quickshift,
+    Series,
+    Slic,
+    Tabular,
+    Text,
+)
 from credex.errors import (
     BudgetError,
     CredexError,
@@ -15,7 +28,9 @@ from credex.errors import (
 from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation, Explanations, Failure
 from credex.focused import Focused
+from credex.frameworks import from_onnx, from_torch
 from credex.kernels import Exponential, shapley_kernel
+from credex.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.samplers import Paired, PaperFocused, Random
 from credex.stopping import (
@@ -34,6 +49,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BayesLIME",
     "BayesSHAP",
+    "Blur",
     "BudgetError",
     "CredexError",
     "ErrorPosterior",
@@ -41,8 +57,11 @@ __all__ = [
     "Explanations",
     "Exponential",
     "Failure",
+    "Felzenszwalb",
     "Focused",
     "Forecast",
+    "Grid",
+    "Image",
     "InputError",
     "InterruptedRun",
     "Interval",
@@ -52,18 +71,27 @@ __all__ = [
     "ModelError",
     "ModelOutputError",
     "ModelRaisedError",
+    "Noise",
     "Paired",
     "PaperFocused",
     "Prior",
     "Queries",
+    "Quickshift",
     "Random",
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "Series",
+    "Slic",
     "Tabular",
+    "Text",
     "Verification",
     "WallClock",
     "Width",
+    "from_onnx",
+    "from_pipeline",
+    "from_torch",
+    "metrics",
     "perturbations_to_go",
     "shapley_kernel",
 ]

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,8 +66,8 @@ class _Row:
 
     at: int
     run: Run
-    load: int
-    """Model rows it is expected to ask for in one go."""
+    load: Fraction
+    """Share of a model call that it is expected to ask for in one go."""
     asks: list[Ask]
     last: State | None = None
 
@@ -168,7 +169,8 @@ class _Share:
         recipe, plan = self.explainer.prepare(case, self.goals, self.options, context)
         run = self.explainer.begin(recipe, plan, desk, self.options, pace=False, cohort=case.cohort)
         queries = plan.ceiling if plan.fixed else plan.seeds
-        return _Row(i, run, queries * recipe.rows_per_query, [])
+        rows = queries * recipe.rows_per_query
+        return _Row(i, run, desk.share_of_call(rows, recipe.neighbourhood.row_bytes), [])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,8 +192,8 @@ def _together(work: _Work, todo: Sequence[int]) -> None:
     waiting = list(reversed(todo))
     active: list[_Row] = []
     while waiting or active:
-        load = sum(row.load for row in active)
-        while waiting and (load < desk.batch_rows or not active):
+        load = sum((row.load for row in active), Fraction(0))
+        while waiting and (load < 1 or not active):
             i = waiting.pop()
             try:
                 row = work.share.begin(i, desk, work.context)

@@ -18,6 +18,12 @@ Target = int | str | bool | float | None
 SAME = 1e-9
 """Two answers for one row are the same if they differ by less, relative to their size."""
 
+ROUNDING = 100
+"""… or by so many units in the last place: a network rounds differently in another batch size."""
+
+NEARLY = 1e-4
+"""Answers this close look like rounding of a model that computes in single precision."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
@@ -25,6 +31,7 @@ class Reply:
 
     y: Outputs
     seconds: float
+    same: float = SAME
 
 
 class BlackBox:
@@ -75,11 +82,13 @@ class BlackBox:
         start = time.perf_counter()
         try:
             raw = self.call(rows)
+        except (InputError, ModelOutputError):  # the adapters of `frameworks` say it themselves
+            raise
         except Exception as cause:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause
         seconds = time.perf_counter() - start
-        return Reply(self._checked(raw, n), seconds)
+        return Reply(self._checked(raw, n), seconds, _rounding(raw))
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
@@ -122,14 +131,26 @@ class BlackBox:
         return tuple(str(i) for i in range(k))
 
 
-def check_repeat(first: Floats, second: Floats) -> None:
-    """Raise if a model gave two answers, ``(k,)`` each, for the same row."""
+def check_repeat(first: Floats, second: Floats, same: float = SAME) -> None:
+    """Raise if a model gave two answers, ``(k,)`` each, for the same row.
+
+    ``same``: how far they may differ, relative to their size; the answer's own `Reply.same`.
+    """
     gap = np.abs(first - second)
-    if np.any(gap > SAME * np.maximum(1.0, np.abs(first))):
+    if np.any(gap > same * np.maximum(1.0, np.abs(first))):
         j = int(np.argmax(gap))
         msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "
+        if np.all(gap <= NEARLY * np.maximum(1.0, np.abs(first))):
+            msg += "If it computes in single precision, return float32, not numbers cast from it. "
         msg += "If it is random on purpose, say noisy=True"
         raise RandomModelError(msg)
+
+
+def _rounding(raw: Any) -> float:
+    """Return how far two answers of this type may differ by rounding alone."""
+    name = str(getattr(raw, "dtype", "")).removeprefix("torch.")
+    digits = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
+    return max(SAME, ROUNDING * digits.get(name, 0.0))
 
 
 def _callable(model: Any) -> tuple[Callable[[Any], Any], str]:

@@ -22,8 +22,9 @@ from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
 from credex.recipes.base import Asked, Context, Recipe, Settings
 from credex.stopping import Forecast, Rule, Width
-from credex.value import BATCH_BYTES, Desk
+from credex.value import Desk
 from credex.verify import Verification, verify
+from credex.zoom import zoom
 
 CALIBRATION = 32
 """Queries that `Explainer.calibrate` asks, twice, or as many as a fit takes."""
@@ -202,6 +203,52 @@ class Explainer(ABC):
             **kept,
         )
 
+    def zoom(
+        self,
+        explanation: Explanation,
+        *,
+        most: int = 3,
+        output: Any = None,
+        width: float | Sequence[float] | None = None,
+        queries: int | None = None,
+        max_queries: int | None = None,
+        stop: Rule | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> Explanation:
+        """Go from sentences to words: explain again with the largest parts taken apart.
+
+        For long texts (`Text`): explain sentences first, then ``zoom``. The features of the result
+        are the words of the ``most`` parts with the largest importances, and the other parts as
+        they were. The queries of ``explanation`` are counted in the result's, in ``queries`` and
+        in ``max_queries``; they are not used again, because they say nothing about single words.
+
+        Parameters
+        ----------
+        explanation
+            Of a text, from this explainer.
+        most
+            How many parts to take apart into words.
+        output
+            Which output decides; by default the largest importance of any.
+        width, queries, max_queries, stop, **options
+            As in `explain`.
+        """
+        if not isinstance(explanation, Explanation):
+            msg = f"zoom takes an Explanation; got {type(explanation).__name__}"
+            raise InputError(msg)
+        opts = self.options.override(options)
+        recipe, plan = zoom(
+            self,
+            explanation,
+            most,
+            output,
+            goals=Goals(width, queries, max_queries, stop),
+            options=opts,
+            context=self._context,
+        )
+        *_, last = self._drive(recipe, plan, opts)
+        return last.explanation
+
     # -- many instances ------------------------------------------------------------------------
 
     def explain_many(
@@ -350,15 +397,13 @@ class Explainer(ABC):
                 "options": options.kept(),
             },
         )
-        return run(recipe, plan, make, batch_rows=desk.batch_rows, pace=pace)
+        return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), pace=pace)
 
     def desk(self, options: Options, *, sharing: bool = False) -> Desk:
         """Return a desk for the model with these options."""
         same = options.target == self.options.target
         box = self.box if same else BlackBox(self.model, options.target)
-        columns = len(getattr(self.domain, "column_names", self.domain.names))
-        rows = options.batch_rows or max(BATCH_BYTES // (8 * max(columns, 1)), 256)
-        return Desk(box, self.domain, rows, sharing=sharing)
+        return Desk(box, self.domain, options.batch_rows, sharing=sharing)
 
     # -- the pieces ----------------------------------------------------------------------------
 
@@ -418,7 +463,8 @@ class Explainer(ABC):
         return start
 
     def _check_same(self, e: Explanation, options: Options) -> None:
-        if e.method != self.method or e.names != tuple(self.domain.names):
+        names = self.domain.names  # None: `prepare` compares the instances themselves
+        if e.method != self.method or (names is not None and e.names != tuple(names)):
             msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
             raise InputError(msg)
         for key, value in self._fingerprint(options).items():

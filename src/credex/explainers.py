@@ -111,6 +111,7 @@ class BayesSHAP(Explainer):
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
         notes = [] if nb.by_masks else [f"background: {nb.background_note}"]
+        notes += _removal_note(nb)
         notes += _link_note(options)
         if options.background_uncertainty:
             notes.append("intervals include the choice of the background rows")
@@ -167,8 +168,11 @@ class BayesLIME(Explainer):
         return tuple(nb.unit)
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
-        del nb
-        return tuple(_link_note(options))
+        return (*_removal_note(nb), *_link_note(options))
+
+
+def _removal_note(nb: Neighbourhood) -> list[str]:
+    return [f"switched off: {nb.removal}"] if nb.removal else []
 
 
 def _link_note(options: Options) -> list[str]:

@@ -356,7 +356,10 @@ class Explanations(Sequence[Explanation]):
 
     @property
     def mean(self) -> Floats:
-        """Importances ``(n, d)`` or ``(n, d, k)``; NaN where a row went wrong."""
+        """Importances ``(n, d)`` or ``(n, d, k)``; NaN where a row went wrong.
+
+        Raises `InputError` if the rows have different numbers of features.
+        """
         return self._stack(lambda e: e.mean)
 
     def interval(self, level: float | None = None) -> Interval:
@@ -382,6 +385,11 @@ class Explanations(Sequence[Explanation]):
         if not self.explained:
             return np.empty((len(self), 0))
         some = self.explained[0]
+        counts = sorted({len(e.names) for e in self.explained})
+        if len(counts) > 1:
+            msg = f"the rows have {counts[0]} to {counts[-1]} features each, which make no array; "
+            msg += "use to_frame(), or the explanations one by one"
+            raise InputError(msg)
         blank = np.full(np.shape(read(some)), np.nan)
         return np.stack([read(e) if isinstance(e, Explanation) else blank for e in self.items])
 

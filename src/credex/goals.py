@@ -83,7 +83,8 @@ class Goals:
         if exhaustive:
             least = self._all_of(recipe)
         if ceiling is not None and ceiling < least:
-            what = "to enumerate all coalitions" if exhaustive else "with the linear posterior"
+            kind = "gp" if recipe.settings.posterior == "gp" else "linear"
+            what = "to enumerate all coalitions" if exhaustive else f"with the {kind} posterior"
             msg = f"{reason}={ceiling} is too few for {recipe.d} features {what}: "
             msg += f"it takes at least {least}"
             raise BudgetError(msg, minimum=least)

@@ -17,7 +17,7 @@ from credex.samplers import Paired, Random, Sampler
 from credex.selection import METHODS
 
 CALLS = ("width", "queries", "max_queries", "stop", "start", "cohort")
-DOMAIN = ("background", "weights", "bins", "around", "categorical", "missing")
+DOMAIN = ("background", "weights", "bins", "around", "categorical", "missing", "segments", "fill")
 POSTERIORS = ("auto", "linear", "gp", "exact")
 SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
 LINKS = ("identity", "logit")
@@ -198,7 +198,8 @@ def check_names(given: Mapping[str, Any]) -> None:
             near = get_close_matches(name, [*known, *CALLS, *DOMAIN], 1)
             if name in DOMAIN or (near and near[0] in DOMAIN):
                 word = name if name in DOMAIN else near[0]
-                msg += f"; {word}= belongs to the domain: cx.Tabular(X, {word}=…)"
+                owner = "cx.Image(" if word in ("segments", "fill") else "cx.Tabular(X, "
+                msg += f"; {word}= belongs to the domain: {owner}{word}=…)"
             elif near:
                 msg += f" (did you mean {near[0]!r}?)"
             msg += f"; there are: {', '.join(sorted(known))}; and for a call {', '.join(CALLS)}"

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from credex.blackbox import BlackBox
+from credex.blackbox import SAME, BlackBox
 from credex.errors import CredexError, ModelError
 from credex.typing import Floats, Ints, Native, Outputs
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from credex.domains import Domain
 
 BATCH_BYTES = 64_000_000
-"""Default size of a model call's input, if ``batch_rows`` is not given."""
+"""Most bytes of one model call's input, if ``batch_rows`` is not given."""
 
 Make = Callable[[int, int], tuple[Native, Ints | None]]
 
@@ -43,6 +44,12 @@ class Ask:
         Values with the same ``share`` key and position are the same for every row of a batch.
     first
         Position of the first value under that key.
+    keep_rows
+        Whether the answer should hold the values by background row.
+    row_bytes
+        Memory that one model row takes.
+    form
+        Only rows of equal form are stacked into one call.
     """
 
     make: Make
@@ -51,6 +58,8 @@ class Ask:
     share: Hashable | None = None
     first: int = 0
     keep_rows: bool = False
+    row_bytes: int = 8
+    form: Hashable = None
 
     @property
     def rows(self) -> int:
@@ -66,6 +75,8 @@ class Answer:
     rows: int
     seconds: float
     by_row: Floats | None = None
+    same: float = SAME
+    """How far the model may differ from itself by rounding."""
 
 
 class Desk:
@@ -78,13 +89,13 @@ class Desk:
     domain
         Stacks the inputs.
     batch_rows
-        Most rows of one model call.
+        Most rows of one model call; ``None``: as many as `BATCH_BYTES` hold, at least one.
     sharing
         Whether there are several rows that could share answers.
     """
 
     def __init__(
-        self, box: BlackBox, domain: Domain, batch_rows: int, *, sharing: bool = False
+        self, box: BlackBox, domain: Domain, batch_rows: int | None = None, *, sharing: bool = False
     ) -> None:
         self.box, self.domain, self.batch_rows = box, domain, batch_rows
         self.sharing = sharing
@@ -95,25 +106,34 @@ class Desk:
         self._lock = threading.Lock()
         self._count = threading.Lock()
 
+    def most_rows(self, row_bytes: int) -> int:
+        """Most rows of so many bytes that go into one call."""
+        return self.batch_rows or max(BATCH_BYTES // max(row_bytes, 1), 1)
+
+    def share_of_call(self, rows: int, row_bytes: int) -> Fraction:
+        """Return how much of a call ``rows`` fill; 1 is a full one."""
+        return Fraction(rows, self.most_rows(row_bytes))
+
     def answer(self, asks: Sequence[Ask]) -> list[Answer | CredexError]:
-        """Answer all asks with as few calls as ``batch_rows`` allows.
+        """Answer all asks with as few calls as the size of a call allows.
 
         A call that fails is tried again ask by ask, so that one bad ask spoils no other; its
         error stands in its place.
         """
         out: list[Answer | CredexError | None] = [None] * len(asks)
-        pending: list[int] = []
-        load = 0
+        waiting: dict[Hashable, tuple[list[int], Fraction]] = {}
         for i, ask in enumerate(asks):
             if self.sharing and ask.share is not None:
                 out[i] = self._try(self._from_store, ask)
                 continue
-            if pending and load + ask.rows > self.batch_rows:
+            size = self.share_of_call(ask.rows, ask.row_bytes)
+            pending, load = waiting.get(ask.form, ([], Fraction(0)))
+            if pending and load + size > 1:
                 self._group(asks, pending, out)
-                pending, load = [], 0
+                pending, load = [], Fraction(0)
             pending.append(i)
-            load += ask.rows
-        if pending:
+            waiting[ask.form] = (pending, load + size)
+        for pending, _ in waiting.values():
             self._group(asks, pending, out)
         return [a for a in out if a is not None]
 
@@ -145,7 +165,7 @@ class Desk:
             end = pieces[-1].stop if pieces else ask.first
             if ask.first > end or (pieces and ask.first < pieces[0].start):
                 return self._one(ask, 0, ask.n)  # a gap: these values are not shared
-            step = max(self.batch_rows // len(ask.weights), 1)
+            step = max(self.most_rows(ask.row_bytes) // len(ask.weights), 1)
             for s in range(end, ask.first + ask.n, step):
                 e = min(s + step, ask.first + ask.n)
                 pieces.append(_Piece(s, e, self._one(ask, s - ask.first, e - ask.first)))
@@ -157,6 +177,8 @@ class Desk:
             stop - start,
             ask.weights,
             keep_rows=ask.keep_rows,
+            row_bytes=ask.row_bytes,
+            form=ask.form,
         )
         return self._call([piece])[0]
 
@@ -182,7 +204,8 @@ class Desk:
             raw = reply.y[start : start + size]
             start += size
             y, by_row = _reduced(raw, index, ask)
-            out.append(Answer(y, size, reply.seconds * size / max(n, 1), by_row))
+            share = reply.seconds * size / max(n, 1)
+            out.append(Answer(y, size, share, by_row, reply.same))
         return out
 
 

@@ -210,8 +210,6 @@ def test_several_outputs_share_the_kernel():
 
 def test_what_does_not_go_together_is_said():
     v = table_game(smooth_game(6, 0))
-    with pytest.raises(cx.InputError, match="pairs"):
-        cx.BayesSHAP(v, cx.Masks(6), posterior="gp", sampler="random").explain(queries=30)
     with pytest.raises(cx.InputError, match="gp"):
         cx.BayesSHAP(v, cx.Masks(6), posterior="linear", sampler="focused").explain(queries=30)
     with pytest.raises(cx.InputError, match="BayesSHAP"):

@@ -119,8 +119,23 @@ class Neighbourhood(Protocol):
         ...
 
     @property
-    def base_key(self) -> Hashable:
-        """Equal for neighbourhoods with the same ``base_inputs``."""
+    def removal(self) -> str:
+        """What takes the place of a feature that is switched off, for people; may be empty."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory that one model input takes, about: it bounds the size of a model call."""
+        ...
+
+    @property
+    def form(self) -> Hashable:
+        """Equal for neighbourhoods whose inputs `Domain.concat` can stack into one call."""
+        ...
+
+    @property
+    def base_key(self) -> Hashable | None:
+        """Equal for neighbourhoods with the same ``base_inputs``; ``None``: no two have."""
         ...
 
     @property
@@ -167,8 +182,8 @@ class Domain(Protocol):
     """Knows the training data (if any) and how an instance is taken apart."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The d feature names."""
+    def names(self) -> tuple[str, ...] | None:
+        """The d feature names; ``None`` if every instance has features of its own."""
         ...
 
     @property

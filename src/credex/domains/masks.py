@@ -89,6 +89,8 @@ class MaskNeighbourhood:
     label: None = None
     by_masks: bool = True
     background_note: str = "no background: the model is a function of masks"
+    removal: str = ""
+    form: None = None
 
     @property
     def values(self) -> tuple[object, ...]:
@@ -104,6 +106,11 @@ class MaskNeighbourhood:
     def background_weights(self) -> Floats:
         """``(1,)`` the number 1."""
         return np.ones(1)
+
+    @property
+    def row_bytes(self) -> int:
+        """As for a table of d columns: models turn masks into numbers."""
+        return 8 * len(self.names)
 
     @property
     def base_key(self) -> Hashable:

@@ -39,6 +39,8 @@ class TabularNeighbourhood:
     """
 
     by_masks = False  # a perturbed row has no complement
+    removal = ""  # the background's own note says it
+    form = None  # rows of one table always stack
 
     def __init__(self, domain: Tabular, population: Population, x: Table, label: Any) -> None:
         self._domain = domain
@@ -128,6 +130,11 @@ class TabularNeighbourhood:
     def background_note(self) -> str:
         """How many rows stand for how many."""
         return self._background.summary.note
+
+    @property
+    def row_bytes(self) -> int:
+        """About eight bytes a column."""
+        return 8 * len(self._domain.column_names)
 
     @property
     def base_key(self) -> Hashable:

@@ -1,4 +1,4 @@
-"""Pictures of explanations: ``e.plot.intervals()``, ``e.plot.ranks()``.
+"""Pictures of explanations: ``e.plot.intervals()``, ``e.plot.ranks()``, ``e.plot.overlay()``.
 
 matplotlib is imported when the first picture is drawn. Nothing here shows a window, changes
 ``rcParams`` or the backend: text and axes follow the style that is in force.
@@ -7,12 +7,14 @@ matplotlib is imported when the first picture is drawn. Nothing here shows a win
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from credex.explanation import Explanation
+    from credex.plots.text import TextPlot
 
 __all__ = ["Plots"]
 
@@ -75,6 +77,59 @@ class Plots:
             return panels(self.explanation, most, level, sort=sort)
         return intervals(self.explanation, output, most, level, ax, sort=sort)
 
+    def text(self, *, output: Any = None, level: float | None = None) -> TextPlot:
+        """Draw a text with its importances: colour says how much, underline how certain.
+
+        Orange raises the prediction, blue lowers it. A solid underline: the interval excludes
+        zero; a dotted one: it does not.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        level
+            Level of the intervals; by default the explanation's.
+
+        Returns
+        -------
+        TextPlot
+            Shown by a notebook; ``print`` it in a terminal, ``save("why.html")`` it, or take its
+            ``html``, a whole page.
+
+        Examples
+        --------
+        >>> import credex as cx
+        >>> def model(texts):
+        ...     return [len(t.split()) + 4.0 * ("free" in t) for t in texts]
+        >>> e = cx.BayesSHAP(model, cx.Text()).explain("a free phone")
+        >>> print(e.plot.text().terminal(colour=False).splitlines()[2])
+        [+a] [+++free] [+phone]
+        """
+        from credex.plots.marked import marked
+        from credex.plots.text import TextPlot
+
+        return TextPlot(self.explanation, marked(self.explanation, output, level))
+
+    def series(self, *, output: Any = None, level: float | None = None) -> Any:
+        """Draw a time series with its segments shaded, and their importances below.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        level
+            Level of the intervals; by default the explanation's.
+
+        Returns
+        -------
+        numpy.ndarray of matplotlib.axes.Axes
+            Channels and importances from top to bottom; save them with
+            ``axes[0].figure.savefig("why.png")``.
+        """
+        from credex.plots.series import series
+
+        return series(self.explanation, output, level)
+
     def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
         """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
 
@@ -95,3 +150,91 @@ class Plots:
         from credex.plots.ranks import ranks
 
         return ranks(self.explanation, output, most, ax)
+
+    # -- images --------------------------------------------------------------------------------
+
+    def overlay(
+        self, *, output: Any = None, level: float | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Draw the image with its regions coloured by importance.
+
+        Orange raises the prediction, blue lowers it, the stronger the more. A region whose
+        interval includes zero is pale and hatched.
+
+        Parameters
+        ----------
+        output
+            Which output, by name or number; needed only if there are several.
+        level
+            Level of the intervals; by default the explanation's.
+        ax
+            Where to draw; by default a new figure with a colour bar.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Save it with ``ax.figure.savefig("why.png")``.
+        """
+        from credex.plots.overlay import overlay
+
+        return overlay(self.explanation, output, level, ax)
+
+    def regions(
+        self,
+        k: int = 4,
+        *,
+        output: Any = None,
+        level: float | None = None,
+        signed: bool = False,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the ``k`` regions with the largest importances; the rest of the image is dimmed.
+
+        Each is outlined (orange raises, blue lowers; dashed if its interval includes zero) and
+        numbered by rank; the numbers are listed below.
+
+        Parameters
+        ----------
+        k
+            How many regions.
+        output, level, ax
+            As in `overlay`.
+        signed
+            The largest φ instead of the largest |φ|: only what raises the prediction.
+        """
+        from credex.plots.regions import regions
+
+        return regions(self.explanation, k, output, level, ax, signed=signed)
+
+    def posterior_gif(
+        self,
+        path: str | Path,
+        *,
+        draws: int = 8,
+        seconds: float = 8.0,
+        output: Any = None,
+        seed: int = 0,
+    ) -> Path:
+        """Write an animation that wanders through the posterior.
+
+        Every frame colours the image by one draw of the importances: regions that keep their
+        colour are certain, regions that flicker between orange and blue are not.
+
+        Parameters
+        ----------
+        path
+            Where to write the GIF.
+        draws
+            Independent draws that are visited, one after the other and round again.
+        seconds
+            Length of the round.
+        output
+            Which output, by name or number; needed only if there are several.
+        seed
+            Of the draws.
+        """
+        from credex.plots.posterior_gif import posterior_gif
+
+        return posterior_gif(
+            self.explanation, path, draws=draws, seconds=seconds, output=output, seed=seed
+        )

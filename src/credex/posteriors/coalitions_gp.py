@@ -27,7 +27,7 @@ class AllCoalitions:
     """
 
     shift, width = 0.0, 1.0
-    inflation = 2.0
+    inflation = 5.0  # of 2, 3 and 5 the one that held on boosting and digits
     white = True
 
     def __init__(self, d: int) -> None:

@@ -16,6 +16,9 @@ from credex.posteriors.strata import strata
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs, Weights
 
+ROUNDOFF = 1e-13
+"""Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
+
 FLAT = Prior(precision=0.0)
 """BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
 
@@ -191,7 +194,7 @@ class ShapleyPosterior:
         thin = np.maximum(g.thinning, 0.0)[:, None]
         square = thin * (self.residual / free) ** 2
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
-            square = square + (1 - thin) * self._unit_noise / free
+            square = square + (1 - thin) * self._unit_noise
         u = np.sqrt(square) * (g.rows * g.weights)[:, None]
         meat = np.zeros((d, d, k))
         for s, z in signed(g.masks):
@@ -211,6 +214,10 @@ class ShapleyPosterior:
         out += g.v[:, :, None] * plain / spare**2
         if self.noise is not None:
             out += self._anchor_share(self.noise)
+        # an additive game leaves rounding only, which no residual tells the size of
+        largest = np.abs(self.y).max(axis=0)
+        at = np.arange(d)
+        out[at, at] += float(thin.max()) * (ROUNDOFF * np.maximum(largest, np.abs(self.base))) ** 2
         return out
 
     @property

@@ -24,7 +24,7 @@ Student-t with 3 + n/16 degrees of freedom, at most 10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,6 +63,9 @@ ROUNDOFF = 2e-8
 
 MOST_BENT = 60
 """Features up to which the bending direction is affordable."""
+
+MANY = 25
+"""Features from which the in-sample scale is looked at too."""
 
 RARE = 1e-10
 """Sizes of masks that have less than this share of the likeliest one's weight are left out."""
@@ -225,6 +228,7 @@ class SurrogateGP:
     dof : degrees of freedom.
     kernel : hyper-parameters, for a warm start.
     state : what it was computed from; None if the rows are exactly linear.
+    top : (k,) constant taken off the outputs.
     """
 
     mean: Floats
@@ -233,6 +237,7 @@ class SurrogateGP:
     dof: float
     kernel: Kernel
     state: Conditioned | None = None
+    top: Floats = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
     def fit(
@@ -306,7 +311,9 @@ class SurrogateGP:
         scale = c.covariance(M, weights) * (LOOKS**2 if looks else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
-        return cls(c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c)
+        return cls(
+            c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c, top
+        )
 
 
 class Conditioned:
@@ -353,6 +360,15 @@ class Conditioned:
             C += self.w[3] * white
         return np.asarray(C[:, :, None] * sigma2)
 
+    def predict(self, M: Floats) -> Floats:
+        """E[v(M) | y] less the constant taken off y, at masks ``M (m, d)``, ``(m, k)``."""
+        alpha, out = self.alpha, []
+        for a in range(0, len(M), COV_ROWS):
+            part = M[a : a + COV_ROWS]
+            K = self.w[0] * self.kernel.product(part, self.X) + self.w[2]
+            out.append((K + self.w[1] * self.features(part) @ self.F.T) @ alpha)
+        return np.concatenate(out)
+
     def predictive_variance(self, Z: Design) -> Floats:
         """Variance of v at masks ``Z (m, d)``, at sigma² = 1 (only where coordinates are masks)."""
         T = np.asarray(Z, dtype=np.float64)
@@ -361,6 +377,27 @@ class Conditioned:
         known = solve(self.L, K)
         own = self.w[0] + self.w[1] * (F**2).sum(1) + self.w[2] + self.w[3]
         return np.asarray(own - (known**2).sum(0))
+
+    def shares_left(self, Z: Design) -> Floats:
+        """What masks ``Z (m, d)`` would leave of the variances, one after the other, (m, d).
+
+        No value is needed: row i is the share of each coefficient's variance after masks 0 … i,
+        the correction of sigma² for fitted hyper-parameters included.
+        """
+        M = np.asarray(Z, dtype=np.float64)
+        F, w, (n, p) = self.features(M), self.w, self.X.shape
+        K = w[0] * self.kernel.product(M, M) + w[1] * F @ F.T + w[2] + w[3] * np.eye(len(M))
+        A = w[0] * self.kernel.product(self.X, M) + w[1] * self.F @ F.T + w[2]
+        known = solve(self.L, A)
+        cross = w[0] * self.over.cross(self.kernel, M)[0] + w[1] * self.lin @ F.T
+        if self.white:
+            cross += w[3] * self.over.influence(M)
+        L = safe_cholesky(K - known.T @ known)
+        gains = np.cumsum(solve(L, (cross[1:] - self.B[:, 1:].T @ known).T) ** 2, axis=0)
+        now = np.maximum(self.over.scale(self, np.ones(1))[1:, 1:, 0].diagonal(), 1e-300)
+        inflation = 1 + self.over.inflation * (p + 5) / (n + np.arange(len(M) + 1))
+        grown = (inflation[1:] / inflation[0])[:, None]
+        return np.asarray(np.maximum(1 - gains / now, 1e-12) * grown)
 
     @property
     def alpha(self) -> Floats:
@@ -379,6 +416,8 @@ class Conditioned:
         inverse, r, v = self.left_out()
         tiny = np.finfo(float).tiny
         sigma2 = (r**2 / v[:, None]).mean(0)
+        if self.white and p > MANY:  # leave-one-out alone is too sure of itself there
+            sigma2 = np.maximum(sigma2, (self.W**2).mean(0))
         M2 = ((inverse.T @ self.B[:, 1:]) ** 2).sum(1)
         sigma2 = sigma2 * np.maximum((M2 @ r**2) / np.maximum((M2 @ v) * sigma2, tiny), 1.0)
         if not self.over.white:

@@ -238,6 +238,11 @@ def linked(y: Floats, link: str) -> Floats:
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
+def unlinked(y: Floats, link: str) -> Floats:
+    """Return what `linked` was given: where answers are compared, log-odds blow rounding up."""
+    return y if link == "identity" else np.asarray(0.5 * (1 + np.tanh(0.5 * y)))
+
+
 def selection_note(keep: int | None, d: int, *, shares: bool = False) -> tuple[str, ...]:
     """What to say of an explanation that kept some features only."""
     if keep is None or keep >= d:
@@ -274,6 +279,17 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
     mean[at] = belief.mean
     scale[np.ix_(at, at)] = belief.scale
     return Belief(mean, scale, belief.dof)
+
+
+def instance(nb: Neighbourhood) -> Ask:
+    """Ask for f(x)."""
+    return Ask(
+        lambda _a, _b: (nb.instance_inputs(), None),
+        1,
+        np.ones(1),
+        row_bytes=nb.row_bytes,
+        form=nb.form,
+    )
 
 
 def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:

@@ -9,7 +9,7 @@ import numpy as np
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.focused import plan, signs
-from credex.posteriors import ErrorPosterior, ExactPosterior
+from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.evidence import default_kernel
 from credex.posteriors.gp import Conditioned, GPPosterior, fit_kernel
 from credex.posteriors.mask_kernel import MaskKernel
@@ -24,13 +24,19 @@ from credex.recipes.base import (
     powers_of_two,
     spread_over,
 )
+from credex.recipes.control_variate import MOST_UNITS, NOTE, beyond_process, corrected
 from credex.recipes.shapley import ShapleyRecipe
-from credex.samplers import Predictive
+from credex.samplers import Candidates, Predictive
+from credex.sequences import ShapleySequence
 from credex.stopping import Forecast, RelativeWidth, Width
+from credex.streams import MaskStream
 from credex.typing import Floats
 
 QUICK = 15
 """Steps of the hyper-parameter search between batches; the last fit takes as many as it needs."""
+
+LATER_SEED = 1_000_003
+"""Added to the seed for pairs after the hand-over: focused sampling left a choice of the others."""
 
 AHEAD = 400
 """Pairs a forecast looks ahead before it extrapolates; within a run, which goes no further than
@@ -52,7 +58,8 @@ class GaussianRecipe(ShapleyRecipe):
         prior = settings.prior.only(self.active)
         self._expected, self._ease = prior.means(self.d), prior.eases(self.d)
         self._kernel: MaskKernel | None = None
-        self._gp: GPPosterior | None = None
+        self._gp: tuple[int, GPPosterior] | None = None
+        self._later: MaskStream | None = None
 
     @property
     def minimum(self) -> int:
@@ -72,33 +79,56 @@ class GaussianRecipe(ShapleyRecipe):
             half = np.vstack([half, (y - (y if other is None else other)) / 2])
         return s, half - 0.5 * (s @ self._expected)[:, None]
 
+    def _early(self) -> tuple[Floats, Floats]:
+        """The pairs the process is fitted on: all, or those before it hands over."""
+        s, y = self._pairs()
+        return (s, y) if self.settings.noisy else (s[: MOST_UNITS + 1], y[: MOST_UNITS + 1])
+
     def gp(self) -> GPPosterior:
-        """The posterior of what was asked."""
-        if self._gp is None or self._posterior is None:
-            s, y = self._pairs()
+        """The process of what was asked, without what came after it handed over."""
+        n = self.asked.rows.n if self.settings.noisy else min(self.asked.rows.n, 2 * MOST_UNITS)
+        if self._gp is None or self._gp[0] != n:
+            s, y = self._early()
             start = self._kernel if self.looks else None
             found = GPPosterior.fit(
-                s, y, start=start, noisy=self.settings.noisy, looks=self.looks, ease=self._ease
+                s,
+                y,
+                start=start,
+                noisy=self.settings.noisy,
+                looks=self.looks,
+                ease=self._ease,
+                chosen=not getattr(self.settings.sampler, "uniform", False),
             )
-            self._gp = replace(found, mean=found.mean + self._expected[:, None])
-            self._posterior = self._linear_part()
-            if self._gp.state is not None:
-                self._kernel = self._gp.state.kernel
-        return self._gp
+            self._gp = (n, replace(found, mean=found.mean + self._expected[:, None]))
+            if found.state is not None:
+                self._kernel = found.state.kernel
+        return self._gp[1]
 
-    def _linear_part(self) -> ExactPosterior:
-        """A placeholder that marks the data the process was fitted on."""
-        zero = np.zeros(len(self.full))
-        return ExactPosterior(zero[:, None], zero, zero, zero[:, None, None], self.base)
+    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
+        """Let the sampler choose; after the process handed over, pairs at random."""
+        if bool(getattr(self.settings.sampler, "uniform", False)) or self.settings.noisy:
+            return super().choose(n, fit, rng)
+        if not beyond_process(self):
+            return super().choose(min(n, 2 * MOST_UNITS - self.asked.rows.n), fit, rng)
+        with self.context.lock:
+            if self._later is None:
+                known = self.asked.rows.design()[0::2]
+                seed = self.settings.seed + LATER_SEED
+                self._later = MaskStream(ShapleySequence(self.d, seed, paired=True), known)
+            return self._later.take(n)
 
     def _complete(self) -> bool:
-        n = powers_of_two(self.d) - 2
-        return self.d <= 1 or (self.asked.rows.n == n and not self.settings.noisy)
+        """Nothing new is left to ask: exact, or of a noisy model a matter of averages."""
+        return self.d <= 1 or self.asked.rows.n >= powers_of_two(self.d) - 2
 
     def predictive(self) -> Predictive | None:
         """The conditioned process, after a quick fit if values came in since the last look."""
-        if self._gp is not None and self._posterior is not None and self._gp.state is not None:
-            return self._gp.state
+        if beyond_process(self):
+            return None
+        if self._gp is not None and self._gp[0] == self.asked.rows.n:
+            known = self._gp[1].state
+            if known is not None:
+                return known
         s, y = self._pairs()
         if len(s) == 1:
             start = replace(default_kernel(self.d), noisy=self.settings.noisy, ease=self._ease)
@@ -108,6 +138,17 @@ class GaussianRecipe(ShapleyRecipe):
         )
         return Conditioned.of(self._kernel, s, y)
 
+    def _belief(self) -> tuple[Belief, bool]:
+        """Belief about the importances, and whether later pairs corrected the process."""
+        g = self.gp()
+        if self.settings.noisy:
+            return never_certain(g.belief, self.full), False
+        if g.state is None or self.asked.rows.n <= 2 * MOST_UNITS:
+            return g.belief, False
+        s, y = self._pairs()
+        residual = y[MOST_UNITS + 1 :] - g.state.predict(s[MOST_UNITS + 1 :])
+        return corrected(self, g.belief, s[1:] > 0, residual)
+
     def fit(self) -> Fitted | None:
         """Fit what was asked."""
         if self.asked.full is None:
@@ -116,33 +157,36 @@ class GaussianRecipe(ShapleyRecipe):
             return super().fit()
         if self.asked.rows.n < 2:
             return None
-        g = self.gp()
-        k = len(self.full)
-        error, r2 = misfit(self, g.mean)
-        belief = never_certain(g.belief, self.full) if self.settings.noisy else g.belief
+        belief, over = self._belief()
+        error, r2 = misfit(self, belief.mean)
         return Fitted(
             spread_over(belief, self.active),
             error,
             r2,
-            exact=bool(g.exact),
+            exact=bool(self.gp().exact),
             posterior="gp",
             intercept=self.base,
-            local_prediction=self.base + g.mean.sum(axis=0),
-            selected=np.ones((len(self.active), k), dtype=np.bool_),
+            local_prediction=self.base + belief.mean.sum(axis=0),
+            selected=np.ones((len(self.active), len(self.full)), dtype=np.bool_),
+            notes=(NOTE.format(n=2 * MOST_UNITS),) if over else (),
         )
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """Widths after further focused pairs follow from the process: no value is needed."""
         if self._complete() or self.asked.rows.n < 2:
             return None
-        g = self.gp()
-        allowed = np.asarray(limits.limits(g.mean))
+        g, (belief, over) = self.gp(), self._belief()
+        allowed = np.asarray(limits.limits(belief.mean))
         width = limits.width if isinstance(limits, Width) else float(allowed.min())
         asked = self.asked
         if g.state is None:
             return Forecast(0.0, 0.0, 0.0, 0.0, 0.0, asked.n_queries, width, level)
-        half = 2 * quantile(level, g.dof) * g.belief.deviation
-        queries = self._ahead(g, half, allowed)
+        half = 2 * quantile(level, belief.dof) * belief.deviation
+        if over or beyond_process(self):  # from here on widths fall with the root of the pairs
+            ratio = float(np.max(half / allowed))
+            queries = min(max(asked.rows.n * (ratio**2 - 1), 0.0), self.unasked)
+        else:
+            queries = self._ahead(g, half, allowed)
         rows = asked.n_model_rows / max(asked.n_queries, 1)
         seconds = asked.model_seconds / max(asked.n_queries, 1)
         return Forecast(

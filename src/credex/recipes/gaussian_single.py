@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from credex.domains import Neighbourhood
+from credex.errors import BudgetError
 from credex.posteriors import Belief
 from credex.posteriors.coalitions_gp import AllCoalitions
-from credex.posteriors.student import quantile
 from credex.posteriors.surrogate_gp import SurrogateGP
 from credex.posteriors.surrogate_kernel import Kernel
 from credex.recipes.base import (
@@ -19,9 +19,11 @@ from credex.recipes.base import (
     powers_of_two,
     spread_over,
 )
-from credex.recipes.gaussian import misfit, refuse_linear_only
+from credex.recipes.control_variate import MOST_UNITS, NOTE, beyond_process, corrected
+from credex.recipes.gaussian import AHEAD, misfit, refuse_linear_only
+from credex.recipes.gaussian_surrogate import process_forecast
 from credex.recipes.shapley import ShapleyRecipe
-from credex.samplers import Predictive
+from credex.samplers import Candidates, Predictive
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats
 
@@ -49,8 +51,8 @@ class GaussianSingleRecipe(ShapleyRecipe):
         return int(min(4 + self._repeat_cost, self.everything))
 
     def _complete(self) -> bool:
-        n = powers_of_two(self.d) - 2
-        return self.d <= 1 or (self.asked.rows.n == n and not self.settings.noisy)
+        """Nothing new is left to ask: exact, or of a noisy model a matter of averages."""
+        return self.d <= 1 or self.asked.rows.n >= powers_of_two(self.d) - 2
 
     def _rows(self) -> tuple[Floats, Floats]:
         """Masks ``(n, d)`` and outputs ``(n, k)``; the first two are the empty and the full one."""
@@ -60,9 +62,10 @@ class GaussianSingleRecipe(ShapleyRecipe):
 
     def gp(self) -> SurrogateGP:
         """The posterior of what was asked, on the plane Σφ = f(x) − base."""
-        n = self.asked.rows.n
+        n = self.asked.rows.n if self.settings.noisy else min(self.asked.rows.n, MOST_UNITS)
         if self._gp is None or self._gp[0] != n:
             m, y = self._rows()
+            m, y = (m, y) if self.settings.noisy else (m[: n + 2], y[: n + 2])
             found = SurrogateGP.fit(
                 *(m, m, y, AllCoalitions(self.d)),
                 noisy=self.settings.noisy,
@@ -74,7 +77,28 @@ class GaussianSingleRecipe(ShapleyRecipe):
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]
 
-    def _belief(self) -> Belief:
+    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
+        """Let the sampler choose; an adaptive one only as far as the process goes."""
+        adaptive = not getattr(self.settings.sampler, "uniform", False)
+        if adaptive and not self.settings.noisy:
+            if beyond_process(self):
+                msg = f"posterior='gp' with sampler={self.settings.sampler_name!r} goes up to "
+                msg += f"{MOST_UNITS:,} queries; use sampler='focused', 'paired' or 'random'"
+                raise BudgetError(msg, minimum=MOST_UNITS)
+            n = min(n, MOST_UNITS - self.asked.rows.n)
+        return super().choose(n, fit, rng)
+
+    def _belief(self) -> tuple[Belief, bool]:
+        """Belief about the importances, and whether later coalitions corrected the process."""
+        belief, g = self._of_process(), self.gp()
+        if self.settings.noisy or g.state is None or self.asked.rows.n <= MOST_UNITS:
+            return belief, False
+        m, y = self._rows()
+        m, y = m[2:], y[2:] - (m[2:] @ self._expected)[:, None]
+        guess = g.state.predict(m[MOST_UNITS:]) + g.top
+        return corrected(self, belief, m > 0.5, y[MOST_UNITS:] - guess)
+
+    def _of_process(self) -> Belief:
         g, d = self.gp(), self.d
         mean, scale = g.mean, g.scale
         short = self.full - self.base - mean.sum(axis=0)
@@ -99,7 +123,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
             return super().fit()
         if self.asked.rows.n < 2:
             return None
-        belief = self._belief()
+        belief, over = self._belief()
         error, r2 = misfit(self, belief.mean)
         return Fitted(
             spread_over(belief, self.active),
@@ -110,20 +134,16 @@ class GaussianSingleRecipe(ShapleyRecipe):
             intercept=self.base,
             local_prediction=self.base + belief.mean.sum(axis=0),
             selected=np.ones((len(self.active), len(self.full)), dtype=np.bool_),
+            notes=(NOTE.format(n=MOST_UNITS),) if over else (),
         )
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
-        """How many more queries, if widths go on to fall with the root of the coalitions."""
-        n, asked = self.asked.rows.n, self.asked
-        if self._complete() or n < 2:
+        """Widths after the next coalitions follow from the process: no value is needed."""
+        if self._complete() or self.asked.rows.n < 2:
             return None
-        belief = self._belief()
-        allowed = np.asarray(limits.limits(belief.mean))
-        ratio = float(np.max(2 * quantile(level, belief.dof) * belief.deviation / allowed))
-        more = float(min(max(np.ceil(n * (ratio**2 - 1)), 0.0), self.unasked))
-        width = limits.width if isinstance(limits, Width) else float(allowed.min())
-        rows = asked.n_model_rows / max(asked.n_queries, 1)
-        cost = asked.model_seconds / max(asked.n_queries, 1)
-        return Forecast(
-            more, more / 2, 1.3 * more, more * rows, more * cost, asked.n_queries, width, level
+        with self.context.lock:
+            ahead = 0 if beyond_process(self) else int(min(AHEAD, self.unasked))
+            coming = self._fresh_stream().take(ahead).design
+        return process_forecast(
+            self, self.gp(), self._belief()[0], limits=limits, level=level, coming=coming
         )

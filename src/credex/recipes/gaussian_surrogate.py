@@ -11,13 +11,16 @@ from credex.posteriors import Belief, ErrorPosterior, ExactPosterior
 from credex.posteriors.student import quantile
 from credex.posteriors.surrogate_gp import AllMasks, Pool, SurrogateGP
 from credex.posteriors.surrogate_kernel import Kernel
-from credex.recipes.base import Asked, Context, Fitted, Settings, never_certain
+from credex.recipes.base import Asked, Context, Fitted, Recipe, Settings, never_certain
 from credex.recipes.surrogate import SurrogateRecipe
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Floats
+from credex.typing import Floats, Masks
 
 POOL = 10_000
 """Perturbations of a table that are drawn but never asked: what the coefficients project over."""
+
+AHEAD = 400
+"""Masks a forecast looks ahead before it extrapolates."""
 
 POOL_SEED = 1_000_003
 """Added to the seed for that pool, so that it holds none of the rows that are asked."""
@@ -137,17 +140,45 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + rss) / dof)), r2
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
-        """How many more queries, if widths go on to fall with the root of the rows."""
+        """On masks looked ahead; on tables as if widths fell with the root of the rows."""
         n = self.asked.rows.n
         if n < self.d + 2 or isinstance(self.posterior(), ExactPosterior):
             return super().forecast(limits, level)
+        stream = self._fresh_stream() if self.by_masks else None
+        with self.context.lock:
+            coming = None if stream is None else stream.take(int(min(AHEAD, self.unasked))).design
         g = self.gp()
-        allowed = np.asarray(limits.limits(g.mean))
-        deviation = Belief(g.mean, g.scale, g.dof).deviation
-        ratio = float(np.max(2 * quantile(level, g.dof) * deviation / allowed))
-        more = float(min(max(np.ceil(n * (ratio**2 - 1)), 0.0), self.unasked))
-        cost = self.asked.model_seconds / max(self.asked.n_queries, 1)
-        width = limits.width if isinstance(limits, Width) else float(allowed.min())
-        return Forecast(
-            more, more / 2, 1.3 * more, more, more * cost, self.asked.n_queries, width, level
-        )
+        belief = Belief(g.mean, g.scale, g.dof)
+        return process_forecast(self, g, belief, limits=limits, level=level, coming=coming)
+
+
+def process_forecast(
+    recipe: Recipe,
+    g: SurrogateGP,
+    belief: Belief,
+    *,
+    limits: Width | RelativeWidth,
+    level: float,
+    coming: Masks | None,
+) -> Forecast:
+    """Forecast of a process: what the ``coming (m, d)`` masks would leave of the variances.
+
+    Beyond them, and where there are none, widths are taken to fall with the root of the rows.
+    """
+    asked, n = recipe.asked, recipe.asked.rows.n
+    allowed = np.asarray(limits.limits(belief.mean))
+    now = 2 * quantile(level, belief.dof) * belief.deviation
+    more, ratio = 0.0, float(np.max(now / allowed))
+    if ratio > 1 and coming is not None and len(coming) and g.state is not None:
+        left = np.sqrt(g.state.shares_left(coming))
+        met = np.all(left[:, :, None] * now <= allowed, axis=(1, 2))
+        more = float(np.argmax(met) + 1) if met.any() else float(len(coming))
+        ratio = 0.0 if met.any() else float(np.max(left[-1][:, None] * now / allowed))
+    more += max(np.ceil((n + more) * (ratio**2 - 1)), 0.0)
+    more = float(min(more, recipe.unasked))
+    width = limits.width if isinstance(limits, Width) else float(allowed.min())
+    rows = asked.n_model_rows / max(asked.n_queries, 1)
+    cost = asked.model_seconds / max(asked.n_queries, 1)
+    return Forecast(
+        more, 0.6 * more, 1.5 * more, more * rows, more * cost, asked.n_queries, width, level
+    )

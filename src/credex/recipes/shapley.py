@@ -34,12 +34,14 @@ from credex.recipes.base import (
     Settings,
     Talk,
     coalitions,
+    instance,
     linked,
     never_certain,
     powers_of_two,
     same_outputs,
     selection_note,
     spread_over,
+    unlinked,
 )
 from credex.recipes.forecasts import shapley_forecast
 from credex.recipes.noise import anchor_variance, with_noise
@@ -172,19 +174,22 @@ class ShapleyRecipe:
         if self.d <= 1 and not self.settings.noisy and ceiling >= 2 + self._repeat_cost:
             answers = yield [self._ends(1)[1]]  # nothing else will be asked: repeat it now
             self.asked = self.asked.spend(answers, self._repeat_cost, checked=True)
-            check_repeat(self.full, self._linked(answers[0].y)[0])
+            self._check_repeat(answers[0])
 
     def _ends(self, repeats: int) -> list[Ask]:
         """Asks for the empty and the full coalition, in turns."""
         nb, keep = self.neighbourhood, self.settings.background_uncertainty
+        alone = self.settings.noisy or nb.base_key is None
         base = Ask(
             lambda _a, _b: (nb.base_inputs(), None),
             1,
             self.weights,
-            share=None if self.settings.noisy else ("base", nb.base_key, keep),
+            share=None if alone else ("base", nb.base_key, keep),
             keep_rows=keep,
+            row_bytes=nb.row_bytes,
+            form=nb.form,
         )
-        return [base, Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))] * repeats
+        return [base, instance(nb)] * repeats
 
     def _absorb_ends(self, answers: list[Answer], queries: int) -> None:
         bases = self._linked(np.concatenate([a.y for a in answers[0::2]]))
@@ -224,7 +229,9 @@ class ShapleyRecipe:
         for s, e in self._spans(len(masks), most_rows - extra):
             part = masks[s:e]
             make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
-            ask = Ask(make, e - s, self.weights, keep_rows=keep)
+            ask = Ask(
+                make, e - s, self.weights, keep_rows=keep, row_bytes=nb.row_bytes, form=nb.form
+            )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -247,7 +254,7 @@ class ShapleyRecipe:
             if due:
                 self._absorb_ends(answers[1 : 1 + 2 * due], 2 * due)
             if again:
-                check_repeat(self.full, self._linked(answers[-1].y)[0])
+                self._check_repeat(answers[-1])
 
     limit: float = np.inf
     """Ceiling of the run; set by the loop."""
@@ -270,6 +277,11 @@ class ShapleyRecipe:
         wide = np.ones((len(masks), len(self.active)), dtype=np.bool_)
         wide[:, self.active] = masks
         return wide
+
+    def _check_repeat(self, again: Answer) -> None:
+        link = self.settings.link
+        second = self._linked(again.y)[0]
+        check_repeat(unlinked(self.full, link), unlinked(second, link), again.same)
 
     def _linked(self, y: Outputs) -> Outputs:
         return linked(y, self.settings.link)
@@ -418,7 +430,8 @@ class ShapleyRecipe:
         if columns is not None or masks.size > KEEP_MASKS:
             return make()
         packed = np.packbits(masks).tobytes()
-        return self.context.once(("geometry", masks.shape, packed, prior), make)
+        key = ("geometry", masks.shape, packed, prior, self.paired, self._uniform)
+        return self.context.once(key, make)
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""

@@ -18,11 +18,13 @@ from credex.recipes.base import (
     Settings,
     Talk,
     coalitions,
+    instance,
     linked,
     never_certain,
     powers_of_two,
     same_outputs,
     selection_note,
+    unlinked,
 )
 from credex.recipes.forecasts import linear_forecast
 from credex.samplers import Candidates, Predictive, checked
@@ -129,26 +131,27 @@ class SurrogateRecipe:
         )
 
     def _instance(self) -> Ask:
-        nb = self.neighbourhood
-        return Ask(lambda _a, _b: (nb.instance_inputs(), None), 1, np.ones(1))
+        return instance(self.neighbourhood)
 
     @property
     def stream(self) -> MaskStream | PerturbationStream:
         """Perturbations not asked yet, in the order of the seed."""
         if self._stream is None:
-            s = self.settings
-            if self.by_masks:
-                known = self.asked.rows.design() if self.asked.rows.n else None
-                known = known[0::2] if known is not None and self.paired else known
-                d, seed, pairs = self.d, s.seed, self.paired
-                sequence = self.context.once(
-                    ("coins", d, seed, pairs),
-                    lambda: BernoulliSequence(d, seed, skip=(d,), paired=pairs),
-                )
-                self._stream = MaskStream(sequence, known, repeat=s.noisy)
-            else:
-                self._stream = PerturbationStream(self.neighbourhood, s.seed, self.asked.cursor)
+            self._stream = self._fresh_stream()
         return self._stream
+
+    def _fresh_stream(self) -> MaskStream | PerturbationStream:
+        s = self.settings
+        if not self.by_masks:
+            return PerturbationStream(self.neighbourhood, s.seed, self.asked.cursor)
+        known = self.asked.rows.design() if self.asked.rows.n else None
+        known = known[0::2] if known is not None and self.paired else known
+        d, seed, pairs = self.d, s.seed, self.paired
+        sequence = self.context.once(
+            ("coins", d, seed, pairs),
+            lambda: BernoulliSequence(d, seed, skip=(d,), paired=pairs),
+        )
+        return MaskStream(sequence, known, repeat=s.noisy)
 
     def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
         """Let the sampler choose at most ``n`` perturbations."""
@@ -171,7 +174,9 @@ class SurrogateRecipe:
             if isinstance(stream, PerturbationStream):
                 ask = self._table_ask(stream, candidates, s, e)
             else:
-                ask = Ask(coalitions(self.neighbourhood, part.design), e - s, np.ones(1))
+                nb = self.neighbourhood
+                make = coalitions(nb, part.design)
+                ask = Ask(make, e - s, np.ones(1), row_bytes=nb.row_bytes, form=nb.form)
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -188,7 +193,9 @@ class SurrogateRecipe:
                 cursor=int(part.position[-1]) + 1 if not self.by_masks else 0,
             )
             if again and self.asked.full is not None:
-                check_repeat(self.asked.full, linked(answers[1].y, self.settings.link)[0])
+                link, again_y = self.settings.link, linked(answers[1].y, self.settings.link)[0]
+                first = unlinked(self.asked.full, link)
+                check_repeat(first, unlinked(again_y, link), answers[1].same)
         if isinstance(stream, PerturbationStream):  # what was looked at and left is gone
             self.asked = replace(self.asked, cursor=stream.at)
 
@@ -209,9 +216,23 @@ class SurrogateRecipe:
             key = (
                 None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
             )
-            return Ask(make, e - s, np.ones(1), share=key, first=first)
+            return Ask(
+                make,
+                e - s,
+                np.ones(1),
+                share=key,
+                first=first,
+                row_bytes=nb.row_bytes,
+                form=nb.form,
+            )
         chosen = candidates.position[s:e] - stream.first
-        return Ask(lambda a, b: (drawn.pick(chosen[a:b]), None), e - s, np.ones(1))
+        return Ask(
+            lambda a, b: (drawn.pick(chosen[a:b]), None),
+            e - s,
+            np.ones(1),
+            row_bytes=nb.row_bytes,
+            form=nb.form,
+        )
 
     def _absorb(self, part: Candidates, y: Floats) -> None:
         w = np.asarray(self.kernel.weights(part.design, self.origin))

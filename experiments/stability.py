@@ -1,0 +1,254 @@
+"""Stability: how much an explanation changes when the instance hardly does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import wilcoxon
+from tqdm import tqdm
+
+import credex as cx
+from experiments.canvas import COLOURS, GREY, tidy
+from experiments.cases import Case, tables
+from experiments.peers import lime_values, shap_values
+from experiments.result import Result, measured
+
+LIME_SAMPLES = 5_000
+"""lime's default; shap's is 2d + 2,048."""
+
+POOL, TEMPERATURE = 10_000, {"BayesLIME": 5e-4, "BayesSHAP": 1e-2}
+"""The pool A and the temperature τ of the paper's published code."""
+
+MOST = 4
+"""Neighbours compared for a point, nearest first."""
+
+VARIANTS = (
+    ("paper", "as the paper: its recipe, its focused rule, B = N/2"),
+    ("rule only", "the paper's focused rule with credex's regression"),
+    ("new masks", "credex with new perturbations for every row"),
+    ("default", "credex's default: rows of a batch share their perturbations"),
+)
+
+
+def cases(*, quick: bool) -> list[Case]:
+    """Return the cases of this experiment."""
+    return [case for case in tables(quick=quick) if case.name != "COMPAS, rearrest"]
+
+
+def run(*, quick: bool) -> Result:
+    """Measure local Lipschitz constants of the peers and of credex."""
+    points = 3 if quick else 40
+    data: dict[str, Any] = {}
+    for case in cases(quick=quick):
+        hoods = [neighbourhood(case, i) for i in range(points)]
+        scale = case.train.std().to_numpy()
+        for method in ("BayesLIME", "BayesSHAP"):
+            peer, ways = explainers(case, method, quick=quick)
+            names = ("peer", "peer, sorted", *(name for name, _ in VARIANTS))
+            found: dict[str, list[float]] = {name: [] for name in names}
+            sizes: dict[str, list[float]] = {name: [] for name in names}
+            bar = tqdm(hoods, disable=None, leave=False, desc=f"stability, {case.name}, {method}")
+            for i, (x, others) in enumerate(bar):
+                rows = np.vstack([x, others])
+                values = {name: way(i, rows) for name, way in ways.items()}
+                values["peer"] = peer(i, rows)
+                values["peer, sorted"] = by_size(values["peer"])
+                for name, v in values.items():
+                    sizes[name].append(float(np.linalg.norm(v[0])))
+                    found[name].append(
+                        cx.metrics.local_lipschitz(lambda _, v=v: v, x, others, scale=scale)
+                    )
+            data[f"{case.name}, {method}"] = {"constants": found, "sizes": sizes}
+    return report(data, points)
+
+
+def by_size(values: np.ndarray) -> np.ndarray:
+    """Each row's importances, largest |φ| first: how the published script reads LIME's."""
+    return np.take_along_axis(values, np.argsort(-np.abs(values), axis=1, kind="stable"), axis=1)
+
+
+def neighbourhood(case: Case, i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a test row and other test rows near it, as the paper's code finds them.
+
+    Those within 0.1 standard deviations, or 0.2, 0.3, … until there is one; equal rows are left
+    out.
+    """
+    rows = case.instances.to_numpy()
+    away = np.linalg.norm((rows - rows[i]) / case.train.std().to_numpy(), axis=1)
+    away[away == 0] = np.inf
+    radius = 0.1
+    while not np.any(away < radius):
+        radius += 0.1
+    near = np.flatnonzero(away < radius)
+    return rows[i], rows[near[np.argsort(away[near], kind="stable")][:MOST]]
+
+
+def explainers(
+    case: Case, method: str, *, quick: bool
+) -> tuple[Callable[[int, np.ndarray], np.ndarray], dict[str, Any]]:
+    """Return the peer and the three ways of credex, functions of a seed and of rows."""
+    d = len(case.train.columns)
+    samples = LIME_SAMPLES if method == "BayesLIME" else 2 * d + 2_048
+    samples = 400 if quick else samples
+
+    def peer(seed: int, rows: np.ndarray) -> np.ndarray:
+        values = lime_values if method == "BayesLIME" else shap_values
+        return values(case, rows, samples=samples, seed=seed)
+
+    focused = cx.PaperFocused(
+        seed_queries=100, batch=samples // 2, pool=POOL, temperature=TEMPERATURE[method]
+    )
+    paper = case.explainer(method, recipe="paper", sampler=focused)
+    plain = case.explainer(method)
+
+    def one_by_one(explainer: Any, seed: int, rows: np.ndarray) -> np.ndarray:
+        found = [
+            explainer.explain(row, queries=samples, seed=1_000 * seed + k)
+            for k, row in enumerate(rows)
+        ]
+        return np.array([e.mean for e in found])
+
+    def together(seed: int, rows: np.ndarray) -> np.ndarray:
+        return plain.explain_many(rows, queries=samples, seed=seed).mean
+
+    ways = {
+        "paper": partial(one_by_one, paper),
+        "rule only": partial(one_by_one, case.explainer(method, sampler=focused)),
+        "new masks": partial(one_by_one, plain),
+        "default": together,
+    }
+    return peer, ways
+
+
+def gain(peer: list[float], ours: list[float]) -> tuple[float, float, float]:
+    """Per cent by which the mean constant is lower, its standard error, and Wilcoxon's p."""
+    a, b = np.array(peer), np.array(ours)
+    rng = np.random.default_rng(0)
+    at = rng.integers(0, len(a), (2_000, len(a)))
+    draws = 100 * (1 - b[at].mean(axis=1) / a[at].mean(axis=1))
+    different = np.abs(a - b) > 1e-9 * np.maximum(a, b)
+    p = float(wilcoxon(a, b).pvalue) if different.sum() > 5 else 1.0
+    return float(100 * (1 - b.mean() / a.mean())), float(draws.std()), p
+
+
+def words(percent: float, se: float, p: float) -> str:
+    """A cell of the table."""
+    return f"{measured(percent, se, digits=0)} % (p = {p:.2g})"
+
+
+def report(data: dict[str, Any], points: int) -> Result:
+    """Put the constants into a table and judge them."""
+    rows, gains, relative = [], {n: {} for n, _ in VARIANTS}, {n: {} for n, _ in VARIANTS}
+    for title, cell in data.items():
+        found, sizes = cell["constants"], cell["sizes"]
+        own = {name: np.array(found[name]) / np.array(sizes[name]) for name in found}
+        for name, _ in VARIANTS:
+            gains[name][title] = gain(found["peer"], found[name])
+            relative[name][title] = gain(own["peer"], own[name])
+        for what, table in (("", gains), (" ÷ ‖φ‖", relative)):
+            base = np.mean(own["peer"] if what else found["peer"])
+            cells = [words(*table[name][title]) for name, _ in VARIANTS]
+            rows.append((f"{title}{what}", f"{base:.3g}", *cells))
+    mean, fair = (
+        {n: float(np.mean([g[0] for g in table[n].values()])) for n in table}
+        for table in (gains, relative)
+    )
+    for what, table in (("**mean**", mean), ("**mean** ÷ ‖φ‖", fair)):
+        rows.append((what, "", *(measured(table[n], digits=0, unit=" %") for n, _ in VARIANTS)))
+    lime = {t: c["constants"] for t, c in data.items() if t.endswith("BayesLIME")}
+    sorted_gain = {t: gain(c["peer, sorted"], c["paper"])[0] for t, c in lime.items()}
+    shrunk = {
+        t: float(np.mean(c["sizes"]["paper"]) / np.mean(c["sizes"]["peer"]))
+        for t, c in data.items()
+    }
+    best, honest = mean["paper"], fair["paper"]
+    verdict = (
+        "reproduced" if min(best, honest) >= 53 else "partly" if best > 0 else "not reproduced"
+    )
+    return Result(
+        name="stability",
+        title="Figure 5: stability",
+        claim=(
+            "With focused sampling BayesLIME and BayesSHAP are on average 53 % more stable than "
+            "LIME and SHAP (local Lipschitz, 40 test points), significantly (p < 0.01) except "
+            "BayesSHAP on German Credit."
+        ),
+        ran=(
+            f"{points} test points each, up to {MOST} other test rows within 0.1 standard "
+            f"deviations (or the next tenth that holds one). LIME with N = {LIME_SAMPLES:,}, SHAP "
+            "with 2d + 2,048, the Bayesian versions with the same N; the paper's rule with S = "
+            f"100, B = N/2, A = {POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
+            f"{TEMPERATURE['BayesSHAP']:g}). Per cent by which the mean constant is below the "
+            "peer's (negative: above), its bootstrap standard error, and p of the two-sided "
+            "Wilcoxon signed-rank test; then the same with every constant divided by the length of "
+            "its own explanation."
+        ),
+        head=(
+            "data",
+            "peer's constant",
+            *(name if name != "default" else "credex" for name, _ in VARIANTS),
+        ),
+        rows=tuple(rows),
+        verdict=verdict,
+        why=(
+            f"As the paper runs it, the constants are {best:.0f} % lower on average ({honest:.0f} "
+            "% when divided by the length of the explanation; the paper says 53 %). But that is "
+            "the recipe, not the sampling: with the same rule and the regression that LIME and "
+            f"SHAP solve, the gain is {mean['rule only']:.0f} % ({fair['rule only']:.0f} %). The "
+            "recipe changes what is explained: without an intercept every feature carries a share "
+            "of the base rate, which is the same for both rows, and where raw Shapley weights are "
+            "tiny the prior pulls everything to zero (lengths: "
+            + ", ".join(f"{v:.2f} ({t})" for t, v in shrunk.items())
+            + " times the peer's). An explanation that is always zero is perfectly stable. credex "
+            f"as it is gains {mean['default']:.0f} % ({fair['default']:.0f} %), because rows of a "
+            f"batch share their perturbations; with new ones for every row {mean['new masks']:.0f} "
+            f"% ({fair['new masks']:.0f} %). The rest is the model's own change from row to row, "
+            "which no sampling can remove."
+        ),
+        notes=(
+            (
+                "On COMPAS SHAP asks all coalitions (2^d − 2 are fewer than its default) and is "
+                "exact, and so is credex: there is nothing to gain."
+            ),
+            (
+                "The published script compares LIME's coefficients in order of their size, not "
+                "feature by feature, while BayesLIME's are by feature. Against that reading the "
+                "paper's rule gains "
+                + ", ".join(f"{measured(v, digits=0)} % ({t})" for t, v in sorted_gain.items())
+                + "."
+            ),
+        ),
+        data={"cases": data, "gains": gains, "relative": relative, "sorted": sorted_gain},
+    )
+
+
+def picture(result: Result, figure: Figure) -> None:
+    """Gain of each variant with 95 % intervals: constants as they are, and divided by ‖φ‖."""
+    titles = list(result.data["cases"])
+    figure.set_size_inches(8.6, 1.6 + 0.5 * len(titles))
+    axes = figure.subplots(1, 2, sharey=True)
+    panels = (("gains", "as the paper measures it"), ("relative", "divided by the length of φ"))
+    for ax, (key, head) in zip(axes, panels, strict=True):
+        tidy(ax).axvline(0, color=GREY, linewidth=0.8)
+        ax.axvline(53, color=GREY, linewidth=0.9, linestyle=":")
+        for k, (name, label) in enumerate(VARIANTS):
+            cells = [result.data[key][name][t] for t in titles]
+            ax.errorbar(
+                [c[0] for c in cells],
+                np.arange(len(titles)) + 0.18 * (k - 1.5),
+                xerr=[1.96 * c[1] for c in cells],
+                fmt="o",
+                markersize=5,
+                color=COLOURS[("orange", "purple", "green", "blue")[k]],
+                label=label if key == "gains" else None,
+            )
+        ax.set_title(head, loc="left", fontsize="medium")
+        ax.set_xlabel("per cent more stable than the peer")
+    axes[0].set_yticks(range(len(titles)), titles)
+    axes[0].set_ylim(len(titles) - 0.4, -0.6)
+    figure.legend(loc="outside upper left", frameon=False, fontsize="small")
+    figure.text(0.99, 0.985, "dotted: the paper's 53 %", ha="right", va="top", color=GREY)

@@ -1,0 +1,259 @@
+"""One picture in the form it came in, and how a batch of its kind is handed to the model."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import zlib
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from credex.errors import InputError, MissingExtraError
+from credex.typing import Floats
+
+__all__ = ["Picture", "image_extra", "read"]
+
+Layout = Literal["HW", "HWC", "CHW"]
+Channels = Literal["first", "last", "none"]
+Pixels = NDArray[Any]
+
+COLOURS = (1, 3, 4)
+"""Numbers of channels that tell an axis of colours from one of pixels."""
+
+MODES = ("L", "RGB", "RGBA")
+"""Modes of PIL images whose pixels are numbers that can be mixed."""
+
+
+def image_extra(name: str, what: str) -> MissingExtraError:
+    """Return the error for a package of the extra ``image`` that is missing."""
+    return MissingExtraError(f"{what} needs {name}: pip install 'credex[image]'")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture.
+
+    Attributes
+    ----------
+    native
+        Its pixels in the user's layout and dtype, C-contiguous, a copy.
+    layout
+        ``"HW"``, ``"HWC"`` or ``"CHW"``.
+    kind
+        What the model is given: ``"array"``, ``"pil"`` (a list of PIL images) or ``"torch"``.
+    low, high
+        Smallest and largest value that a pixel of this kind may have.
+    label
+        File name, if it was read from one.
+    """
+
+    native: Pixels
+    layout: Layout
+    kind: str
+    low: float
+    high: float
+    label: str | None = None
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """``(H, W, C)`` view."""
+        if self.layout == "HW":
+            return self.native[:, :, None]
+        return np.moveaxis(self.native, 0, 2) if self.layout == "CHW" else self.native
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.pixels.shape[0], self.pixels.shape[1]
+
+    @property
+    def channels(self) -> int:
+        """Number of channels; 1 for a grey picture."""
+        return int(self.pixels.shape[2])
+
+    @property
+    def form(self) -> Hashable:
+        """Equal for pictures that stack."""
+        return self.native.shape, self.native.dtype.str, self.kind
+
+    def scaled(self) -> Floats:
+        """``(H, W, C)`` float64 between 0 and 1: what segmenters see."""
+        span = (self.high - self.low) or 1.0
+        return (self.pixels.astype(np.float64) - self.low) / span
+
+    def like(self, pixels: Floats) -> Pixels:
+        """Return ``(H, W, C)`` numbers in the layout and dtype of this picture."""
+        dtype = self.native.dtype
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            pixels = np.clip(np.rint(pixels), info.min, info.max)
+        if self.layout == "HW":
+            pixels = pixels[:, :, 0]
+        elif self.layout == "CHW":
+            pixels = np.moveaxis(pixels, 2, 0)
+        return np.ascontiguousarray(pixels, dtype=dtype)
+
+    def batch(self, stack: Pixels) -> Any:
+        """Return ``(n, …)`` pictures in this layout as the model is given them."""
+        if self.kind == "pil":
+            from PIL import Image
+
+            return [Image.fromarray(one) for one in stack]
+        if self.kind == "torch":
+            import torch
+
+            return torch.from_numpy(stack)
+        return stack
+
+    def payload(self) -> dict[str, Any]:
+        """Return JSON-safe values that `from_payload` reads."""
+        return {
+            "pixels": packed(self.native),
+            "layout": self.layout,
+            "kind": self.kind,
+            "range": [float(self.low), float(self.high)],
+            "label": self.label,
+        }
+
+    @classmethod
+    def from_payload(cls, raw: dict[str, Any]) -> Picture:
+        """Read what `payload` wrote."""
+        low, high = raw["range"]
+        return cls(unpacked(raw["pixels"]), raw["layout"], raw["kind"], low, high, raw["label"])
+
+
+def packed(a: Pixels) -> dict[str, Any]:
+    """Compress an array for JSON."""
+    little = np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<"))
+    data = base64.b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii")
+    return {"shape": list(a.shape), "dtype": little.dtype.str, "zlib": data}
+
+
+def unpacked(raw: dict[str, Any]) -> Pixels:
+    """Read what `packed` wrote."""
+    data = zlib.decompress(base64.b64decode(raw["zlib"]))
+    a = np.frombuffer(data, dtype=np.dtype(raw["dtype"])).reshape(raw["shape"])
+    return a.astype(a.dtype.newbyteorder("="))
+
+
+def read(
+    x: Any, *, channels: Channels | None = None, value_range: tuple[float, float] | None = None
+) -> Picture:
+    """Look at one picture: an array, a tensor, a PIL image or a path.
+
+    Parameters
+    ----------
+    x
+        ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)`` numbers, a torch tensor likewise, a PIL image, or
+        the path of a file that PIL reads (turned upright as its EXIF data say).
+    channels
+        Where the axis of the channels is; ``None``: it is the one of length 1, 3 or 4.
+    value_range
+        Smallest and largest possible value; ``None``: 0…255 for uint8 (the whole range of other
+        unsigned integers), 0…1 for floats that lie there, else 0…255 if they fit, else what occurs.
+    """
+    label: str | None = None
+    kind = "array"
+    if isinstance(x, str | Path):
+        x, label = _from_file(x), str(x)
+    elif type(x).__module__.partition(".")[0] == "PIL":
+        x, kind = _from_pil(x), "pil"
+    elif "torch" in sys.modules and hasattr(x, "detach"):
+        x, kind = x.detach().cpu().numpy(), "torch"
+    elif not isinstance(x, np.ndarray | Sequence):
+        msg = f"an image is an array, a PIL image or a path; got {type(x).__name__}"
+        raise InputError(msg)
+    a = np.array(x, order="C")
+    _check_numbers(a)
+    layout = _layout(a.shape, channels)
+    low, high = _range(a, value_range)
+    return Picture(a, layout, kind, low, high, label)
+
+
+def _check_numbers(a: Pixels) -> None:
+    if a.dtype.kind not in "iuf":
+        msg = f"the image has values of type {a.dtype}; integers or floats are needed"
+        msg += ": x.astype('uint8') * 255" if a.dtype.kind == "b" else ""
+        raise InputError(msg)
+    if a.size == 0:
+        msg = f"the image is empty: its shape is {a.shape}"
+        raise InputError(msg)
+    if a.dtype.kind == "f" and not np.isfinite(a).all():
+        bad = int(np.size(a) - np.isfinite(a).sum())
+        msg = f"the image has {bad} values that are NaN or infinite; fill them in first"
+        raise InputError(msg)
+
+
+def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
+    if len(shape) == 4:
+        msg = f"this is a batch of {shape[0]} images (shape {shape}); explain() takes one, such as "
+        msg += "x[0], explain_many() takes them all"
+        raise InputError(msg)
+    if len(shape) == 2 and channels in (None, "none"):
+        return "HW"
+    if len(shape) != 3 or channels == "none":
+        want = {"none": "(H, W)", "first": "(C, H, W)", "last": "(H, W, C)"}
+        told = want[channels] if channels else "(H, W), (H, W, C) or (C, H, W)"
+        msg = f"the image has shape {shape}; {told} is needed"
+        raise InputError(msg)
+    if channels is None:
+        first, last = shape[0] in COLOURS, shape[2] in COLOURS
+        if first == last:
+            why = "either end could be" if first else "no axis has 1, 3 or 4"
+            msg = f"the image has shape {shape} and {why} the channels; say "
+            msg += "cx.Image(channels='first') or channels='last'"
+            raise InputError(msg)
+        channels = "first" if first else "last"
+    return "CHW" if channels == "first" else "HWC"
+
+
+def _range(a: Pixels, given: tuple[float, float] | None) -> tuple[float, float]:
+    low, high = float(a.min()), float(a.max())
+    if given is not None:
+        if low < given[0] or high > given[1]:
+            msg = f"the image has values from {low:g} to {high:g}, outside value_range={given}"
+            raise InputError(msg)
+        return given
+    if a.dtype.kind == "u":
+        return 0.0, float(np.iinfo(a.dtype).max)
+    if low >= 0:
+        for top in (1.0, 255.0):
+            if high <= top and (a.dtype.kind == "f" or top > 1):
+                return 0.0, top
+    return low, high
+
+
+def _from_file(path: str | Path) -> Pixels:
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        raise image_extra("pillow", "reading an image file") from None
+    if not Path(path).is_file():
+        msg = f"there is no image file {str(path)!r}"
+        raise InputError(msg)
+    try:
+        with Image.open(path) as found:
+            picture = ImageOps.exif_transpose(found)
+            if picture.mode in ("I;16", "F"):
+                return np.array(picture)
+            clear = picture.mode in ("LA", "PA") or "transparency" in picture.info
+            if picture.mode not in MODES:
+                picture = picture.convert("RGBA" if clear else "RGB")
+            return np.array(picture)
+    except (OSError, SyntaxError, ValueError) as cause:
+        msg = f"{str(path)!r} is not an image that can be read: {cause}"
+        raise InputError(msg) from cause
+
+
+def _from_pil(picture: Any) -> Pixels:
+    if picture.mode not in MODES:
+        msg = f"the PIL image has mode {picture.mode!r}, whose pixels cannot be mixed; use "
+        msg += "image.convert('RGB')"
+        raise InputError(msg)
+    return np.array(picture)

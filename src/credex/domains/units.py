@@ -1,0 +1,146 @@
+"""Where words and sentences begin and end, in any script, with the standard library only."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+__all__ = ["Span", "sentences", "words"]
+
+Span = tuple[int, int]
+"""Start and end of a piece of text, in characters, the end not included."""
+
+INSIDE = frozenset("'’.,\u200c\u200d\u00ad\u05f3\u05f4")
+"""Marks that join letters (don’t, צה״ל) or digits (1,000.5) on both sides of them."""
+
+BETWEEN_DIGITS = frozenset(".,")
+
+CLOSERS = "\"'”’»)\\]}›」』"
+BREAK = re.compile(
+    rf"(?P<end>[.!?…؟۔।॥።။]+[{CLOSERS}]*(?=\s)|[。！？｡]+[{CLOSERS}]*)|(?P<gap>\n[^\S\n]*\n)"
+)
+ABBREVIATIONS = frozenset(
+    (
+        *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "inc", "ltd", "co", "dept"),
+        *("vs", "etc", "e.g", "i.e", "cf", "no", "vol", "fig", "approx"),
+    )
+)
+BEFORE = re.compile(r"[^\W\d_](?:[^\W_]|\.(?=\w))*\Z")
+
+
+def words(text: str) -> list[Span]:
+    """Spans of the words of ``text``; punctuation and white space lie between them.
+
+    A word is a run of letters, digits and the marks that combine with them. Apostrophes inside a
+    word and points or commas inside a number belong to it; a hyphen does not. Chinese characters
+    and hiragana are one word each, as Unicode's rules have it; a run of symbols such as emoji is
+    a word. Scripts that write without spaces otherwise (Thai, Khmer) need a tokenizer.
+
+    Examples
+    --------
+    >>> text = "Don't pay 1,000.50 — it's free! 😀"
+    >>> [text[a:b] for a, b in words(text)]
+    ["Don't", 'pay', '1,000.50', "it's", 'free', '😀']
+    """
+    out: list[Span] = []
+    kinds = [_kind(c) for c in text]
+    n, i = len(text), 0
+    while i < n:
+        kind = kinds[i]
+        if kind not in ("word", "single", "symbol"):
+            i += 1
+            continue
+        start = i
+        i += 1
+        while i < n:
+            same = kind != "single" and kinds[i] == kind
+            inner = kinds[i] == "joiner" and _joins(text, kinds, i)
+            if not (same or inner or kinds[i] == "mark"):
+                break
+            i += 1
+        out.append((start, i))
+    return out
+
+
+def _kind(c: str) -> str:
+    """What a character is to `words`."""
+    category = unicodedata.category(c)
+    if c in INSIDE:
+        return "joiner"
+    if category[0] == "M" or category == "Sk":
+        return "mark"
+    if category[0] in "LN" or category == "Pc":
+        return "single" if _is_ideograph(c) else "word"
+    return "symbol" if category == "So" else ""
+
+
+def _is_ideograph(c: str) -> bool:
+    """Whether the character is a Chinese character or hiragana."""
+    code = ord(c)
+    return (
+        0x3041 <= code <= 0x309F
+        or 0x3400 <= code <= 0x4DBF
+        or 0x4E00 <= code <= 0x9FFF
+        or 0xF900 <= code <= 0xFAFF
+        or 0x20000 <= code <= 0x3FFFF
+    )
+
+
+def _joins(text: str, kinds: list[str], i: int) -> bool:
+    """Whether the joiner at ``i`` has letters (a point: digits) on both sides."""
+    if i + 1 >= len(text):
+        return False
+    before, after = text[i - 1], text[i + 1]
+    if text[i] in BETWEEN_DIGITS:
+        return before.isdigit() and after.isdigit()
+    if text[i] == "\u200d" and kinds[i + 1] == "symbol":  # families of emoji
+        return True
+    return kinds[i - 1] in ("word", "mark") and kinds[i + 1] == "word"
+
+
+def sentences(text: str) -> list[Span]:
+    """Spans of the sentences of ``text``, without the white space between them.
+
+    A sentence ends at ``.``, ``!``, ``?`` or its like in other scripts before white space, at
+    ``。`` anywhere, and at an empty line. A point does not end it after an initial or a common
+    English abbreviation, or before a small letter.
+
+    Examples
+    --------
+    >>> text = "Dr. Who left. Was it 3.5 miles? Yes"
+    >>> [text[a:b] for a, b in sentences(text)]
+    ['Dr. Who left.', 'Was it 3.5 miles?', 'Yes']
+    """
+    cuts = [0]
+    for match in BREAK.finditer(text):
+        if match["gap"] is not None:
+            cuts.append(match.start())
+        elif not _goes_on(text, match):
+            cuts.append(match.end())
+    cuts.append(len(text))
+    return [s for a, b in pairwise(cuts) if (s := _trimmed(text, a, b))]
+
+
+def _goes_on(text: str, match: re.Match[str]) -> bool:
+    """Whether a point ends an abbreviation and not a sentence."""
+    if match[0] != ".":
+        return False
+    after = text[match.end() :].lstrip()[:1]
+    if after.islower():
+        return True
+    before = BEFORE.search(text, max(match.start() - 24, 0), match.start())
+    if before is None:
+        return False
+    word = before[0]
+    return word.casefold() in ABBREVIATIONS or (len(word) == 1 and word.isupper())
+
+
+def _trimmed(text: str, start: int, end: int) -> Span | None:
+    """The span without white space at its ends; ``None`` if nothing is left."""
+    piece = text[start:end]
+    kept = piece.strip()
+    if not kept:
+        return None
+    first = start + len(piece) - len(piece.lstrip())
+    return first, first + len(kept)

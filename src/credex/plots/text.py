@@ -1,0 +1,198 @@
+"""The text itself: colour says how much a part matters, its underline how certain that is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from credex import show
+from credex.errors import InputError
+from credex.plots.marked import Marked, Piece
+
+if TYPE_CHECKING:
+    from credex.explanation import Explanation
+
+FAINT = 1 / 6
+"""Uncertain parts below this strength have no colour in a terminal, which has no paler shades."""
+
+STRONGEST = 0.72
+"""Opacity of the colour behind the largest importance: text on it stays readable."""
+
+STYLE = """
+.credex-text{--up:213,94,0;--down:0,114,178;font:15px/1.9 system-ui,sans-serif;max-width:50em}
+@media (prefers-color-scheme:dark){.credex-text{--up:235,120,30;--down:50,140,215}}
+.credex-text .words{white-space:pre-wrap;unicode-bidi:plaintext;text-align:start;
+overflow-wrap:anywhere;margin:.6em 0}
+.credex-text .up{background:rgba(var(--up),var(--a))}
+.credex-text .down{background:rgba(var(--down),var(--a))}
+.credex-text .up,.credex-text .down{border-radius:3px;padding:1px 0;
+box-decoration-break:clone;-webkit-box-decoration-break:clone;
+text-decoration-skip-ink:none;text-underline-offset:4px}
+.credex-text .sure{text-decoration:underline solid 2px}
+.credex-text .unsure{text-decoration:underline dotted 1.5px;
+text-decoration-color:color-mix(in srgb,currentColor 40%,transparent)}
+.credex-text .small{font-size:12.5px;line-height:1.5;opacity:.8}
+.credex-text .key span{margin-right:1.2em;white-space:nowrap}
+.credex-text .key i{font-style:normal;margin:0;padding:1px 4px}
+"""
+
+PAGE = """<!doctype html>
+<html lang="und"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>{title}</title>
+<style>:root{{color-scheme:light dark}}body{{margin:1.5em;background:Canvas;color:CanvasText}}
+</style></head><body>
+{body}
+</body></html>
+"""
+
+RAISES, LOWERS = (223, 215, 208), (153, 111, 39)
+"""Background colours of a terminal of 256, weak to strong; the letters on them are black."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextPlot:
+    """A text drawn with its importances; shown by itself at the end of a notebook's cell.
+
+    Attributes
+    ----------
+    explanation
+        What is drawn.
+    marked
+        The pieces of the text.
+    """
+
+    explanation: Explanation
+    marked: Marked
+
+    @property
+    def html(self) -> str:
+        """A whole page that needs no other file; it follows the reader's light or dark mode."""
+        title = escape(f"{self.explanation.method}: text")
+        return PAGE.format(title=title, body=self._repr_html_())
+
+    def _repr_html_(self) -> str:
+        e, m = self.explanation, self.marked
+        head = f"<b>{e.method}</b>: {escape(show.headline(e, m.output))}"
+        words = "".join(map(self._span, m.pieces))
+        notes = "<br>".join(map(escape, show.footer(e)))
+        return (
+            f'<div class="credex-text"><style>{STYLE}</style><div>{head}</div>'
+            f'<div class="words" dir="auto">{words}</div>'
+            f'<div class="small key">{self._key()}</div><div class="small">{notes}</div></div>'
+        )
+
+    def _span(self, p: Piece) -> str:
+        if not p.name:
+            return escape(p.text)
+        title = escape(f"{show.shorten(show.clean(p.name), 60)}: {self._numbers(p)}")
+        if p.strength == 0.0:
+            return f'<span title="{title}">{escape(p.text)}</span>'
+        side = "up" if p.strength > 0 else "down"
+        sure = "sure" if p.certain else "unsure"
+        alpha = f"--a:{STRONGEST * abs(p.strength):.3f}"
+        return (
+            f'<span class="{side} {sure}" style="{alpha}" title="{title}">{escape(p.text)}</span>'
+        )
+
+    def _numbers(self, p: Piece) -> str:
+        """``0.21 (0.18 … 0.24)`` with the digits that the interval supports."""
+        if p.lower == p.upper:
+            return f"{show.amount(p.mean, self.marked.peak)} (exact)"
+        unit = 10.0 ** show.power_of(self.marked.peak)
+        places = show.decimals((p.upper - p.lower) / 2 / unit, self.marked.peak / unit)
+        shown = [show.number(v / unit, places) for v in (p.mean, p.lower, p.upper)]
+        return f"{shown[0]} ({shown[1]} … {shown[2]}){show.times(show.power_of(self.marked.peak))}"
+
+    def _key(self) -> str:
+        level = escape(show.percent(self.marked.level))
+        most = self._most()
+        up, down = (f'<i class="{c}" style="--a:{STRONGEST}">' for c in ("up", "down"))
+        parts = [
+            f"<span>{up}raises</i> {down}lowers</i> the prediction by up to {most}</span>",
+            f'<span><i class="sure">underlined</i> {level} interval excludes 0</span>',
+            '<span><i class="unsure">dotted</i> it does not</span>',
+        ]
+        return "".join(parts)
+
+    def _most(self) -> str:
+        """The largest importance, two digits of it."""
+        peak, power = self.marked.peak, show.power_of(self.marked.peak)
+        unit = 10.0**power
+        return show.number(peak / unit, show.decimals(peak / unit, peak / unit)) + show.times(power)
+
+    def terminal(self, *, colour: bool | None = None) -> str:
+        """The text for a terminal.
+
+        Parameters
+        ----------
+        colour
+            ANSI colours and underlines; by default if standard output is a terminal and
+            ``NO_COLOR`` is not set. Without colours ``[+++free]`` raises strongly, ``[-dear]``
+            lowers weakly; parts whose interval includes zero are left unmarked.
+        """
+        e, m = self.explanation, self.marked
+        if colour is None:
+            colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        body = "".join((_coloured if colour else _plain)(p) for p in m.pieces)
+        level = show.percent(m.level)
+        if colour:
+            up, down = (_paint(w, s, certain=False) for w, s in (("raises", 1.0), ("lowers", -1.0)))
+            key = f"{up} {down} the prediction by up to {self._most()}; "
+            key += f"{_paint('underlined', 0.0, certain=True)}: the {level} interval excludes 0"
+        else:
+            key = f"[+raises] [-lowers] the prediction; +++: by up to {self._most()}; "
+            key += f"unmarked: the {level} interval includes 0"
+        head = f"{e.method}: {show.headline(e, m.output)}"
+        return "\n".join([head, "", body, "", key, *show.footer(e)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page to ``path`` (``.html``), or the text without colours (``.txt``)."""
+        target = Path(path)
+        kind = target.suffix.lower()
+        if kind not in (".html", ".htm", ".txt"):
+            msg = f"cannot write {target.name!r}: the name must end in .html or .txt"
+            raise InputError(msg)
+        text = self.terminal(colour=False) + "\n" if kind == ".txt" else self.html
+        target.write_text(text, encoding="utf-8")
+        return target
+
+    def __str__(self) -> str:
+        return self.terminal()
+
+    def __repr__(self) -> str:
+        n = sum(bool(p.name) for p in self.marked.pieces)
+        return f"<text of {n} parts; print() it, or .save('why.html')>"
+
+
+def _level(strength: float) -> int:
+    """0, 1 or 2: weak, middling, strong."""
+    return min(int(3 * abs(strength)), 2)
+
+
+def _plain(p: Piece) -> str:
+    if not p.certain:
+        return p.text
+    sign = ("+" if p.strength > 0 else "-") * (_level(p.strength) + 1)
+    return f"[{sign}{p.text}]"
+
+
+def _coloured(p: Piece) -> str:
+    if p.strength == 0.0 or (abs(p.strength) < FAINT and not p.certain):
+        return p.text
+    # a colour that runs over the end of a line would fill the rest of it
+    return "\n".join(
+        _paint(line, p.strength, certain=p.certain) if line else "" for line in p.text.split("\n")
+    )
+
+
+def _paint(text: str, strength: float, *, certain: bool) -> str:
+    codes = ["4"] if certain else []
+    if strength:
+        shade = (RAISES if strength > 0 else LOWERS)[_level(strength)]
+        codes += ["38;5;16", f"48;5;{shade}"]
+    return f"\x1b[{';'.join(codes)}m{text}\x1b[0m"
