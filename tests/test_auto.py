@@ -110,10 +110,10 @@ def test_rows_of_a_batch_hand_over_each_for_itself():
     X, y = load_wine(return_X_y=True)
     model = make_pipeline(StandardScaler(), KNeighborsClassifier(9)).fit(X, y)
     ex = cx.BayesSHAP(model, cx.Tabular(X, background=5), target=1, query_seconds=1e-3)
-    batch = ex.explain_many(X[60:66], width=0.05)
+    batch = ex.explain_many(X[60:66], width=0.03)
     assert {e.posterior for e in batch} == {"gp", "linear"}, "all alike: nothing is tested"
     for x, e in zip(X[60:66], batch, strict=True):
-        alone = ex.explain(x, width=0.05)
+        alone = ex.explain(x, width=0.03)
         assert (alone.posterior, alone.n_queries) == (e.posterior, e.n_queries)
         np.testing.assert_allclose(alone.mean, e.mean, atol=1e-9)
 
