@@ -98,20 +98,22 @@ def test_a_cheap_regression_hands_over_only_if_it_cannot_get_there():
     e = ex.explain(width=0.1)
     assert e.posterior == "linear"
     np.testing.assert_array_equal(e.mean, alone.mean)
-    tight = ex.explain(width=0.1, max_queries=300)
-    assert not ex.explain(width=0.1, max_queries=300, posterior="linear").converged
-    assert tight.converged
-    assert tight.posterior == "gp"
+    for most in (300, 450):  # out of reach; just missed, which shows at the last query only
+        assert not ex.explain(width=0.1, max_queries=most, posterior="linear").converged
+        tight = ex.explain(width=0.1, max_queries=most)
+        assert tight.converged
+        assert tight.posterior == "gp"
+        assert tight.n_queries <= most
 
 
 def test_rows_of_a_batch_hand_over_each_for_itself():
     X, y = load_wine(return_X_y=True)
     model = make_pipeline(StandardScaler(), KNeighborsClassifier(9)).fit(X, y)
     ex = cx.BayesSHAP(model, cx.Tabular(X, background=5), target=1, query_seconds=1e-3)
-    batch = ex.explain_many(X[60:66], width=0.05)
+    batch = ex.explain_many(X[60:66], width=0.03)
     assert {e.posterior for e in batch} == {"gp", "linear"}, "all alike: nothing is tested"
     for x, e in zip(X[60:66], batch, strict=True):
-        alone = ex.explain(x, width=0.05)
+        alone = ex.explain(x, width=0.03)
         assert (alone.posterior, alone.n_queries) == (e.posterior, e.n_queries)
         np.testing.assert_allclose(alone.mean, e.mean, atol=1e-9)
 

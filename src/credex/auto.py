@@ -26,7 +26,7 @@ A budget is a promise about queries, not about error: the process is worth its t
 regression would spend more on those.
 """
 
-PROBE = 1.2
+PROBE = 2.0
 """The process is asked how far it has got once the regression's rest takes this many fits of it."""
 
 RIPE = 150

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -209,8 +209,21 @@ class _Clock:
                     return self._state(fitted, reason, converged=rule.precise)
         if spent:
             reason = "exhausted" if r.unasked < 1 else plan.ceiling_reason
-            return self._state(fitted, reason, converged=False)
+            return self._other_look() or self._state(fitted, reason, converged=False)
         return state
+
+    def _other_look(self) -> State | None:
+        """Look again if the recipe has another posterior, for which what was asked may do."""
+        r = self.recipe
+        for rule in self.plan.rules:
+            if isinstance(rule, Width | RelativeWidth) and r.d <= FORECAST_FEATURES:
+                forecast = r.forecast(rule, r.settings.level)
+                if forecast is None:
+                    continue
+                never = replace(forecast, queries=np.inf, low=np.inf)  # nothing is left to ask
+                if r.reconsider(rule, never):
+                    return self.look()
+        return None
 
     def _time_is_up(self) -> bool:
         gone = time.perf_counter() - self.start

@@ -1,9 +1,12 @@
 """BayesLIME's Gaussian process: closer to the surrogate's limit from the same queries."""
 
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.neural_network import MLPClassifier
 
 import credex as cx
 from tests.games import smooth_game, table_game
@@ -32,6 +35,32 @@ def test_masks_sharper_than_the_ridge_and_honest(kernel):
                 hits.append(e.interval().covers(truth).mean())
     assert np.sqrt(np.mean(errors["gp"])) < 0.7 * np.sqrt(np.mean(errors["linear"]))
     assert np.mean(hits) >= 0.92
+
+
+def test_honest_with_hardly_more_queries_than_it_has_parameters():
+    """A network on digits, d ≈ 33 pixels, 2 d queries, 10 images, against 40,000 masks.
+
+    Without the sandwich 0.925 are inside, with it 0.979; the standard error is 0.01.
+    """
+    X, y = load_digits(return_X_y=True)
+    model = MLPClassifier((64, 32), max_iter=60, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # not converged: a model like any other
+        model.fit(X[100:] / 16, y[100:])
+    hits = []
+    for i, x in enumerate(X[:10] / 16):
+        at, label = np.flatnonzero(x), int(model.predict(x[None])[0])
+
+        def f(masks, x=x, at=at, label=label):
+            rows = np.zeros((len(masks), 64))
+            rows[:, at] = masks * x[at]
+            return model.predict_proba(rows)[:, label]
+
+        ex = cx.BayesLIME(f, cx.Masks(len(at)))
+        truth = ex.explain(queries=40_000, seed=99, posterior="linear").mean
+        e = ex.explain(queries=2 * len(at), seed=i, posterior="gp")
+        hits.append(e.interval().covers(truth).mean())
+    assert np.mean(hits) >= 0.95
 
 
 def test_tables_sharper_than_the_ridge_and_honest():

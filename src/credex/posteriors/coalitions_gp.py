@@ -23,12 +23,12 @@ MOST_BENT = 60
 class AllCoalitions:
     """All 2^d coalitions; row 0 of every result is v of the empty one, the others φ.
 
-    A `credex.posteriors.surrogate_gp.Functional`.
+    A `credex.posteriors.functionals.Functional`.
     """
 
     shift, width = 0.0, 1.0
     inflation = 5.0  # of 2, 3 and 5 the one that held on boosting and digits
-    white = True
+    sandwich, white = False, True
 
     def __init__(self, d: int) -> None:
         self.d = d

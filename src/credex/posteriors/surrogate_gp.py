@@ -1,34 +1,33 @@
 r"""Gaussian-process posterior of BayesLIME's coefficients, with honest intervals.
 
-The estimand is the weighted-least-squares solution over the whole neighbourhood,
-phi* = (M'PM)^-1 M'P v, intercept included. Given a Gaussian process for v it is a linear
-functional of v, so its posterior is Gaussian in closed form. Two functionals:
+The coefficients are a linear functional of the function that is explained, see
+`credex.posteriors.functionals`; given a Gaussian process for it, theirs is Gaussian.
 
-* `AllMasks`: all 2^d masks, weights a function of their size; exact, without enumeration or pool:
-  a function of the size is a sum of d + 1 complex exponentials (roots of unity), each a product
-  over features, as is the kernel. The white part is a function of the mask like any other there.
-* `Pool`: unasked perturbations of a table, whose own sampling error is added to the interval. The
-  white part is noise: no single row counts in an endless neighbourhood.
+Intervals. sigma² comes from leave-one-out residuals r, one per output, and grows by the share of
+the rows that carry most weight in phi where those were predicted worse than the rest. Then
 
-Intervals. sigma² comes from leave-one-out residuals, one per output, grown by
-1 + a (p + 5)/n for fitted hyper-parameters and, where the rows that carry most weight in
-phi were predicted worse than the rest, by their share. Student-t with 3 + n/16 degrees of freedom,
-at most 10.
+* on masks, until phi's total variance is that of the sandwich A diag(r²) A', A = (M'WM)^-1 M'W:
+  rows are drawn at random, so that this is how far the process's own misses project on phi,
+  whatever its kernel cannot express (times the share of masks not asked);
+* on tables by 1 + 0.75 (p + 5)/n for fitted hyper-parameters: there the sandwich, which counts
+  what a row's replacements add by chance, is up to twice too wide.
+
+Student-t with 3 + n/16 degrees of freedom, at most 10.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 import numpy as np
 
+from credex.posteriors.functionals import Functional
 from credex.posteriors.surrogate_kernel import (
     Evidence,
     Floats,
     Kernel,
+    additive,
     direction_of,
-    product_of_others,
     projector,
     safe_cholesky,
     solve,
@@ -44,172 +43,14 @@ LOOKS = 1.15
 FIT_ROWS = 300
 """Hyper-parameters are fitted on at most this many rows, evenly spread."""
 
-COV_ROWS = 1500
-"""Rows of the pool between which the posterior covariance is averaged."""
-
-ROUNDOFF = 2e-8
-"""A deviation below this share of the largest output is arithmetic, not knowledge."""
-
-MOST_BENT = 60
-"""Features up to which the bending direction is affordable."""
+CHUNK = 1500
+"""Masks predicted at once."""
 
 MANY = 25
 """Features from which the in-sample scale is looked at too."""
 
-RARE = 1e-10
-"""Sizes of masks that have less than this share of the likeliest one's weight are left out."""
-
-EXACT = 1e-10
-"""A linear fit this good (relative) is taken for the truth: an additive game."""
-
-
-class Functional(Protocol):
-    """What phi* projects over. Rows of results: intercept first, then the d features."""
-
-    centre: Floats
-    spread: Floats
-    shift: float
-    width: float
-    inflation: float
-    bends: bool
-    white: bool
-
-    def cross(self, kernel: Kernel, X: Floats) -> tuple[Floats, Floats | None]:
-        """Covariance of phi* with the product part at X (d+1, n), and what to keep of the work."""
-        ...
-
-    def influence(self, M: Floats) -> Floats:
-        """Derivative of phi* by v at the rows M, (d+1, n) (only if ``white``)."""
-        ...
-
-    def scale(self, c: Conditioned, sigma2: Floats) -> Floats:
-        """Scale matrices (d+1, d+1, k) of the posterior given sigma² (k,)."""
-        ...
-
-
-class AllMasks:
-    """All 2^d masks of d features; ``weights (d+1,)`` of a mask by how many are present."""
-
-    shift, width = 0.0, 1.0  # wider is no sharper and covers .93 where this does .96
-    inflation = 2.5  # 0.75 held on the games it was chosen on, but covered .87 on others
-    white = True
-
-    def __init__(self, weights: Floats) -> None:
-        from scipy.special import gammaln
-
-        w = np.asarray(weights, float)
-        d = len(w) - 1
-        self.d, self.weights = d, w
-        self.centre, self.spread = np.full(d, 0.5), np.full(d, 0.5)
-        s = np.arange(d + 1)
-        self.mass = np.exp(gammaln(d + 1) - gammaln(s + 1) - gammaln(d - s + 1) - d * np.log(2))
-        self.inverse = np.linalg.inv(self._moment(w))
-        self.bends = d <= MOST_BENT
-        s = s[self.mass * w > RARE * (self.mass * w).max()]  # the period need not be longer
-        angle = 2 * np.pi * (s - s[0] + 0.2371) / len(s)  # rotated: no factor vanishes by symmetry
-        self.nodes = np.exp(1j * angle)
-        self.node_weights = (w[s] @ np.exp(-1j * np.outer(s, angle))) / len(s)
-
-    def _moment(self, w: Floats) -> Floats:
-        """E[w (1,z)(1,z)'] over all masks."""
-        d, s, wm = self.d, np.arange(self.d + 1), w * self.mass
-        one, two = wm @ s / d, wm @ (s * (s - 1)) / max(d * (d - 1), 1)
-        G = np.full((d + 1, d + 1), two)
-        G[0, :] = G[:, 0] = one
-        G[np.diag_indices(d + 1)] = one
-        G[0, 0] = wm.sum()
-        return G
-
-    def _factors(self, kernel: Kernel) -> Any:
-        for omega, beta in zip(*kernel.frequencies(), strict=True):
-            e = np.exp(-np.exp(kernel.log_theta)) * np.exp(2j * omega * kernel.h)
-            yield beta, e
-
-    def cross(self, kernel: Kernel, X: Floats) -> tuple[Floats, None]:
-        """Exact, O(n d²) for each of the bending direction's frequencies."""
-        t, c = self.nodes[:, None], self.node_weights
-        on = X.T > 0.5
-        out = np.zeros((self.d + 1, len(X)))
-        for beta, e in self._factors(kernel):
-            up, down = 0.5 * (t + np.conj(e)), 0.5 * (t * e + 1)  # mask present, absent
-            F = np.where(on[:, None, :], up.T[:, :, None], down.T[:, :, None])
-            rest, total = product_of_others(F)
-            out[0] += beta * (c @ total).real
-            hit = np.where(on, 0.5, 0.5 * e[:, None])
-            out[1:] += beta * (hit * np.einsum("t,dtn->dn", c * self.nodes, rest)).real
-        return np.asarray(self.inverse @ out), None
-
-    def influence(self, M: Floats) -> Floats:
-        """(M'PM)^-1 M'P at the rows M."""
-        w = self.weights[np.round(M.sum(1)).astype(int)] * 0.5**self.d
-        return np.asarray(self.inverse @ (np.column_stack([np.ones(len(M)), M]) * w[:, None]).T)
-
-    def prior(self, kernel: Kernel) -> tuple[Floats, Floats]:
-        """Prior covariance of phi* under the product and the white part, (d+1, d+1) each."""
-        d = self.d
-        q = len(self.nodes)
-        a, b = np.repeat(self.nodes, q), np.tile(self.nodes, q)
-        W = np.repeat(self.node_weights, q) * np.tile(self.node_weights, q)
-        C = np.zeros((d + 1, d + 1))
-        for beta, factor in self._factors(kernel):
-            e = factor[:, None]
-            F = 0.25 * (1 + a * b + a * e + b * np.conj(e))
-            F = np.where(np.abs(F) < 1e-13, 1e-13, F)
-            left = np.vstack([np.ones(len(a)), 0.25 * (a * b + a * e) / F])
-            right = np.vstack([np.ones(len(a)), 0.25 * (a * b + b * np.conj(e)) / F])
-            P = W * np.prod(F, axis=0)
-            Q = ((left * P) @ right.T).real
-            i = np.arange(1, d + 1)
-            Q[i, i] = (0.25 * a * b / F * P).sum(1).real
-            C += beta * Q
-        white = self._moment(self.weights**2) * 0.5**self.d
-        A = self.inverse
-        return np.asarray(A @ ((C + C.T) / 2) @ A), np.asarray(A @ white @ A)
-
-    def scale(self, c: Conditioned, sigma2: Floats) -> Floats:
-        """Prior less what the rows explain, times sigma²."""
-        return c.left_over(*self.prior(c.kernel), sigma2)
-
-
-class Pool:
-    """Unasked perturbations: coordinates ``X (m, p)``, design ``M (m, d)``, weights ``w (m,)``."""
-
-    shift, width = -2.0, 1.5  # most columns of a table matter little: longer length-scales
-    inflation = 0.75
-    bends = white = False
-
-    def __init__(self, X: Floats, M: Floats, w: Floats) -> None:
-        self.X, self.M, self.w = (np.asarray(a, float) for a in (X, M, w))
-        self.centre = self.M.mean(0)
-        sd = self.M.std(0)
-        self.spread = np.where(sd > 0, sd, 1.0)
-        self.A = projector(self.M, self.w)
-
-    def cross(self, kernel: Kernel, X: Floats) -> tuple[Floats, Floats]:
-        """Average over the pool; kept: the kernel between pool and rows, (m, n)."""
-        K = kernel.product(self.X, X)
-        return np.asarray(self.A @ K), K
-
-    def influence(self, M: Floats) -> Floats:
-        """Nothing: no single row counts in an endless neighbourhood."""
-        return np.zeros((len(self.centre) + 1, len(M)))
-
-    def scale(self, c: Conditioned, sigma2: Floats) -> Floats:
-        """Posterior covariance over an endless pool, and this pool's own sampling error."""
-        m, w = min(len(self.X), COV_ROWS), c.w
-        A, X = projector(self.M[:m], self.w[:m]), self.X[:m]
-        F = c.features(self.M)
-        K = w[0] * c.kept + w[1] * F @ c.F.T + w[2]
-        V = solve(c.L, K[:m].T)
-        prior = w[0] * A @ c.kernel.product(X, X) @ A.T + w[1] * c.lin @ c.lin.T
-        prior[0, 0] += w[2]
-        whole = prior - (V @ A.T).T @ (V @ A.T)
-        own = w[0] + w[1] * (F[:m] ** 2).sum(1) + w[2] - (V**2).sum(0)
-        C = _without(whole, (A * np.maximum(own, 0.0)) @ A.T)
-        e = K @ c.alpha
-        e -= np.column_stack([np.ones(len(e)), self.M]) @ (self.A @ e)
-        error = [(self.A * e[:, j] ** 2) @ self.A.T for j in range(e.shape[1])]
-        return np.asarray(C[:, :, None] * sigma2 + np.stack(error, 2))
+ROUNDOFF = 2e-8
+"""A deviation below this share of the largest output is arithmetic, not knowledge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +89,7 @@ class SurrogateGP:
         max_iter: int = 60,
         expected: Floats | None = None,
         ease: Floats | None = None,
+        weights: Floats | None = None,
     ) -> SurrogateGP:
         """Fit the hyper-parameters and condition on the rows.
 
@@ -261,6 +103,7 @@ class SurrogateGP:
         max_iter : of the optimiser.
         expected, ease : (d,) prior means of the coefficients, and prior variances of the linear
             part relative to each other; None: zero, and all one.
+        weights : (n,) proximities of the rows, for the sandwich; None: all one.
         """
         X, M, y = (np.asarray(a, float) for a in (X, M, y))
         d = M.shape[1]
@@ -272,6 +115,7 @@ class SurrogateGP:
                 looks=looks,
                 max_iter=max_iter,
                 ease=ease,
+                weights=weights,
             )
             return replace(found, mean=found.mean + expected[:, None])
         top = y.mean(0)
@@ -279,7 +123,7 @@ class SurrogateGP:
         F = (M - over.centre) / (over.spread * np.sqrt(d))
         F = F if ease is None else F * np.sqrt(ease)
         white = over.white and not noisy
-        if white and (beta := _additive(M, Y)) is not None:
+        if white and (beta := additive(M, Y)) is not None:
             scale = np.zeros((d, d, y.shape[1]))  # as far as was asked: not zero, but rounding
             scale[np.arange(d), np.arange(d)] = (ROUNDOFF * np.abs(Y).max(0)) ** 2
             known = start or Kernel.default(d, over.shift)
@@ -300,7 +144,7 @@ class SurrogateGP:
                 kernel = replace(kernel, direction=direction_of(now.coef[1:]))
             kernel = ev.fit(kernel, max_iter=iterations)
         c = Conditioned(kernel, X, M, Y, over, white=white, ease=ease)
-        scale = over.scale(c, c.honest_scale())[1:, 1:] * (LOOKS**2 if looks else 1.0)
+        scale = c.covariance(M, weights) * (LOOKS**2 if looks else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
         return cls(
@@ -355,8 +199,8 @@ class Conditioned:
     def predict(self, M: Floats) -> Floats:
         """E[v(M) | y] less the constant taken off y, at masks ``M (m, d)``, ``(m, k)``."""
         alpha, out = self.alpha, []
-        for a in range(0, len(M), COV_ROWS):
-            part = M[a : a + COV_ROWS]
+        for a in range(0, len(M), CHUNK):
+            part = M[a : a + CHUNK]
             K = self.w[0] * self.kernel.product(part, self.X) + self.w[2]
             out.append((K + self.w[1] * self.features(part) @ self.F.T) @ alpha)
         return np.concatenate(out)
@@ -396,35 +240,27 @@ class Conditioned:
         """K^-1 y."""
         return solve(self.L, self.W, trans="T")
 
-    def honest_scale(self) -> Floats:
-        """sigma² per output (k,), corrected as the module says."""
-        n, p = self.X.shape
-        inverse = solve(self.L, np.eye(n))
+    def left_out(self) -> tuple[Floats, Floats, Floats]:
+        """L^-1, leave-one-out residuals (n, k) and their variances (n,) at sigma² = 1."""
+        inverse = solve(self.L, np.eye(len(self.X)))
         v = 1 / (inverse**2).sum(0)
-        r = (inverse.T @ self.W) * v[:, None]
+        return inverse, (inverse.T @ self.W) * v[:, None], v
+
+    def covariance(self, M: Floats, weights: Floats | None) -> Floats:
+        """Honest scale matrices of the features (d, d, k), as the module says."""
+        n, p = self.X.shape
+        inverse, r, v = self.left_out()
+        tiny = np.finfo(float).tiny
         sigma2 = (r**2 / v[:, None]).mean(0)
         if self.white and p > MANY:  # leave-one-out alone is too sure of itself there
             sigma2 = np.maximum(sigma2, (self.W**2).mean(0))
         M2 = ((inverse.T @ self.B[:, 1:]) ** 2).sum(1)
-        share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
-        return np.asarray(sigma2 * np.maximum(share, 1.0) * (1 + self.over.inflation * (p + 5) / n))
-
-
-def _additive(M: Floats, Y: Floats) -> Floats | None:
-    """Intercept and coefficients if the rows are exactly linear with two to spare, else None."""
-    Z = np.column_stack([np.ones(len(M)), M])
-    if len(Z) < Z.shape[1] + 2:
-        return None
-    beta, _, rank, _ = np.linalg.lstsq(Z, Y, rcond=None)
-    if rank < Z.shape[1] or np.any(np.abs(Y - Z @ beta).max(0) > EXACT * np.abs(Y).max(0)):
-        return None
-    return np.asarray(beta)
-
-
-def _without(whole: Floats, part: Floats) -> Floats:
-    """``whole`` less ``part``, but at least a tenth of it in every direction."""
-    value, Q = np.linalg.eigh((whole + whole.T) / 2)
-    root = np.sqrt(np.maximum(value, 1e-12 * max(value.max(), 0.0) + 1e-300))
-    share, R = np.linalg.eigh((Q / root).T @ part @ (Q / root))
-    back = (Q * root) @ R
-    return np.asarray((back * (1 - np.minimum(share, 0.9))) @ back.T)
+        sigma2 = sigma2 * np.maximum((M2 @ r**2) / np.maximum((M2 @ v) * sigma2, tiny), 1.0)
+        sigma2 = sigma2 * (1 + self.over.inflation * (p + 5) / n)
+        scale = self.over.scale(self, sigma2)[1:, 1:]
+        if not self.over.sandwich:
+            return np.asarray(scale)
+        A = projector(M, np.ones(n) if weights is None else weights)[1:]
+        thin = max(1 - n * 0.5**p, 0.0) if self.white else 1.0
+        sandwich = thin * (A**2 @ r**2).sum(0)
+        return np.asarray(scale * np.maximum(sandwich / np.maximum(np.trace(scale), tiny), 1.0))

@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 JITTER = 1e-9
 """On the diagonal, relative to its mean."""
 
+EXACT = 1e-10
+"""A linear fit this good (relative) is taken for the truth: an additive game."""
+
 RHO_BOUNDS = (-4.0, 1.0)
 """Of the logarithm of the bending direction's length."""
 
@@ -232,3 +235,23 @@ def direction_of(coef: Floats) -> Floats:
         return np.full(len(coef), 1 / np.sqrt(len(coef)))
     U = coef[:, norm > 0] / norm[norm > 0]
     return np.asarray(U if U.shape[1] == 1 else np.linalg.svd(U, full_matrices=False)[0])[:, 0]
+
+
+def without(whole: Floats, part: Floats) -> Floats:
+    """``whole`` less ``part``, but at least a tenth of it in every direction."""
+    value, Q = np.linalg.eigh((whole + whole.T) / 2)
+    root = np.sqrt(np.maximum(value, 1e-12 * max(value.max(), 0.0) + 1e-300))
+    share, R = np.linalg.eigh((Q / root).T @ part @ (Q / root))
+    back = (Q * root) @ R
+    return np.asarray((back * (1 - np.minimum(share, 0.9))) @ back.T)
+
+
+def additive(M: Floats, Y: Floats) -> Floats | None:
+    """Intercept and coefficients if the rows are exactly linear with two to spare, else None."""
+    Z = np.column_stack([np.ones(len(M)), M])
+    if len(Z) < Z.shape[1] + 2:
+        return None
+    beta, _, rank, _ = np.linalg.lstsq(Z, Y, rcond=None)
+    if rank < Z.shape[1] or np.any(np.abs(Y - Z @ beta).max(0) > EXACT * np.abs(Y).max(0)):
+        return None
+    return np.asarray(beta)

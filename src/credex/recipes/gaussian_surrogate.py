@@ -8,8 +8,9 @@ from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
 from credex.posteriors import Belief, ErrorPosterior, ExactPosterior
+from credex.posteriors.functionals import AllMasks, Pool
 from credex.posteriors.student import quantile
-from credex.posteriors.surrogate_gp import AllMasks, Pool, SurrogateGP
+from credex.posteriors.surrogate_gp import SurrogateGP
 from credex.posteriors.surrogate_kernel import Kernel
 from credex.recipes.base import Asked, Context, Fitted, Recipe, Settings, never_certain
 from credex.recipes.surrogate import SurrogateRecipe
@@ -96,6 +97,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
                 looks=self.looks,
                 expected=self._expected,
                 ease=self._ease,
+                weights=np.asarray(self.kernel.weights(m, self.origin)),
             )
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]
