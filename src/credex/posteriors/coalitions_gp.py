@@ -10,11 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from credex.posteriors.mask_kernel import MaskKernel, shapley_weights, white_covariance
+from credex.posteriors.shapley import sandwich_total
 from credex.posteriors.surrogate_gp import Conditioned
 from credex.posteriors.surrogate_kernel import Kernel
 from credex.typing import Floats
 
 __all__ = ["AllCoalitions"]
+
+FEW_INFLATION = 5.0
+"""Of sigma² by fitted hyper-parameters per row, while rows are too few for a sandwich."""
+
+ENOUGH = 2
+"""Rows per player from which the sandwich is used."""
 
 MOST_BENT = 60
 """Features up to which the bending direction is affordable."""
@@ -27,8 +34,7 @@ class AllCoalitions:
     """
 
     shift, width = 0.0, 1.0
-    inflation = 5.0  # of 2, 3 and 5 the one that held on boosting and digits
-    sandwich, white = False, True
+    white, blocks = True, True
 
     def __init__(self, d: int) -> None:
         self.d = d
@@ -65,3 +71,13 @@ class AllCoalitions:
     def scale(self, c: Conditioned, sigma2: Floats) -> Floats:
         """Prior less what the rows explain, times sigma², ``(d+1, d+1, k)``."""
         return c.left_over(*self.prior(c.kernel), sigma2)
+
+    def inflation(self, n: int) -> float:
+        """None once there is a sandwich, which sees what fitting hides."""
+        return FEW_INFLATION if n - 2 < ENOUGH * self.d else 0.0
+
+    def chance(self, M: Floats, r: Floats, _w: Floats | None, *, endless: bool) -> Floats:
+        """The sandwich of a Shapley regression on what the process leaves of single coalitions."""
+        if endless or len(M) - 2 < ENOUGH * self.d:
+            return np.zeros(r.shape[1])
+        return sandwich_total(M[2:] > 0.5, r[2:], paired=False)

@@ -46,10 +46,10 @@ class Functional(Protocol):
     spread: Floats
     shift: float
     width: float
-    inflation: float
-    sandwich: bool
     bends: bool
     white: bool
+    blocks: bool
+    """Whether rows are also left out together with their neighbours."""
 
     def cross(self, kernel: Kernel, X: Floats) -> tuple[Floats, Floats | None]:
         """Covariance of phi* with the product part at X (d+1, n), and what to keep of the work."""
@@ -63,13 +63,23 @@ class Functional(Protocol):
         """Scale matrices (d+1, d+1, k) of the posterior given sigma² (k,)."""
         ...
 
+    def inflation(self, n: int) -> float:
+        """Of sigma² by fitted hyper-parameters per row, with n rows."""
+        ...
+
+    def chance(self, M: Floats, r: Floats, weights: Floats | None, *, endless: bool) -> Floats:
+        """Total variance of phi (k,) by a sandwich of left-out residuals r (n, k); 0: none.
+
+        ``endless``: what is asked stays uncertain, so that no share of the masks is known.
+        """
+        ...
+
 
 class AllMasks:
     """All 2^d masks of d features; ``weights (d+1,)`` of a mask by how many are present."""
 
     shift, width = 0.0, 1.0  # wider is no sharper and covers .93 where this does .96
-    inflation = 0.0
-    sandwich = white = True
+    white, blocks = True, False
 
     def __init__(self, weights: Floats) -> None:
         from scipy.special import gammaln
@@ -147,13 +157,23 @@ class AllMasks:
         """Prior less what the rows explain, times sigma²."""
         return c.left_over(*self.prior(c.kernel), sigma2)
 
+    def inflation(self, _n: int) -> float:
+        """None: the sandwich sees what fitting hides."""
+        return 0.0
+
+    def chance(self, M: Floats, r: Floats, weights: Floats | None, *, endless: bool) -> Floats:
+        """The sandwich of the weighted least squares, times the share of masks not asked."""
+        n, d = M.shape
+        A = projector(M, np.ones(n) if weights is None else weights)[1:]
+        thin = 1.0 if endless else max(1 - n * 0.5**d, 0.0)
+        return np.asarray(thin * (A**2 @ r**2).sum(0))
+
 
 class Pool:
     """Unasked perturbations: coordinates ``X (m, p)``, design ``M (m, d)``, weights ``w (m,)``."""
 
     shift, width = -2.0, 1.5  # most columns of a table matter little: longer length-scales
-    inflation = 0.75
-    bends = white = sandwich = False
+    bends = white = blocks = False
 
     def __init__(self, X: Floats, M: Floats, w: Floats) -> None:
         self.X, self.M, self.w = (np.asarray(a, float) for a in (X, M, w))
@@ -187,3 +207,11 @@ class Pool:
         e -= np.column_stack([np.ones(len(e)), self.M]) @ (self.A @ e)
         error = [(self.A * e[:, j] ** 2) @ self.A.T for j in range(e.shape[1])]
         return np.asarray(C[:, :, None] * sigma2 + np.stack(error, 2))
+
+    def inflation(self, _n: int) -> float:
+        """As measured; on masks the sandwich does this."""
+        return 0.75
+
+    def chance(self, _M: Floats, r: Floats, _w: Floats | None, *, endless: bool) -> Floats:  # noqa: ARG002
+        """None: what a row's replacements add by chance would count, and be twice too wide."""
+        return np.zeros(r.shape[1])

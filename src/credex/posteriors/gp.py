@@ -5,13 +5,18 @@ g(s) = [v(s) - v(-s)]/2. Importances are a linear functional of g, so that given
 posterior is Gaussian in closed form; the pair (full, empty) makes their sum exact.
 
 Intervals. The textbook variance sigma^2 C is too small: the kernel was fitted to the same pairs.
-Three corrections, each read off the data, none fitted to a game:
+Corrections, each read off the data, none fitted to a game:
 
 * sigma^2 comes from leave-one-out residuals, sigma^2 = mean r_i^2 / v_i (own scale per output);
-* it grows by 1 + 2 p / n, p = d + 5 hyper-parameters fitted on n pairs (Akaike's final prediction
-  error to first order: the residuals were measured after fitting);
 * where the pairs that carry most weight in phi were predicted worse than the rest, it grows by
-  their share, sum_i M_i^2 r_i^2 / sum_i M_i^2 v_i sigma^2, never below one.
+  their share, sum_i M_i^2 r_i^2 / sum_i M_i^2 v_i sigma^2, never below one;
+* for pairs that the process chose itself it grows by 1 + 2 p / n, p = d + 5 hyper-parameters fitted
+  on n pairs (Akaike's final prediction error to first order: the residuals were measured after
+  fitting);
+* for pairs drawn at random it is at least what pairs left out together with their neighbours say
+  (`credex.posteriors.held_out`), and phi's total variance at least that of a sandwich of the
+  residuals: the error of a Shapley regression on what the process leaves, whatever its kernel
+  cannot express. Before there are two pairs a player: 1 + 3 p / n.
 
 What remains uncertain is the scale itself: Student-t with 3 + n/16 degrees of freedom, at
 most 10 (what the kernel cannot express does not vanish with n).
@@ -26,15 +31,20 @@ import numpy as np
 
 from credex.posteriors.belief import Belief
 from credex.posteriors.evidence import JITTER, Evidence, default_kernel
+from credex.posteriors.held_out import block_scale, left_out
 from credex.posteriors.mask_kernel import MaskKernel, shapley_weights
+from credex.posteriors.shapley import sandwich_total
 from credex.posteriors.student import LARGE_DOF
 from credex.typing import Design, Floats
 
 INFLATION = 2.0
 """Of sigma² by fitted hyper-parameters per pair, see above."""
 
-RANDOM_INFLATION = 3.0
-"""The same for pairs drawn at random (measured: digits .86, boosting .90 with 2)."""
+FEW_INFLATION = 3.0
+"""The same for pairs drawn at random, while they are too few for a sandwich."""
+
+ENOUGH = 2
+"""Random pairs per player from which the sandwich of left-out residuals is used."""
 
 MAX_DOF = 10.0
 """Most degrees of freedom of the Student-t."""
@@ -128,11 +138,9 @@ class Conditioned:
         return np.asarray(self.kernel.prior_covariance() - self.B.T @ self.B)
 
     def honest_scale(self, inflation: float = INFLATION) -> Floats:
-        """sigma^2 per output, (k,), corrected as the module says."""
+        """sigma^2 per output, (k,), from pairs left out one by one."""
         n, d = self.S.shape
-        inverse = _solve(self.L, np.eye(n))
-        v = 1 / (inverse**2).sum(0)[1:]  # row 0, the full mask, is no sample: every run has it
-        r = ((inverse.T @ self.W)[1:]) * v[:, None]
+        inverse, r, v = self._left_out()
         if not len(r):
             return np.asarray((self.W**2).mean(0) * (1 + inflation * (d + 5)))
         sigma2 = (r**2 / v[:, None]).mean(0)
@@ -143,6 +151,29 @@ class Conditioned:
         M2 = ((inverse.T @ self.B)[1:] ** 2).sum(1)
         share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
         return np.asarray(sigma2 * np.maximum(share, 1.0) * (1 + inflation * (d + 5) / n))
+
+    @property
+    def enough_at_random(self) -> bool:
+        """Whether pairs drawn at random are enough for a sandwich."""
+        n, d = self.S.shape
+        return not self.kernel.noisy and n - 1 >= ENOUGH * d
+
+    def honest_scale_of_random(self, C: Floats) -> Floats:
+        """The same for pairs drawn at random; ``C (d, d)`` is the covariance that it scales."""
+        if not self.enough_at_random:
+            return self.honest_scale(FEW_INFLATION)
+        inverse, r, _ = self._left_out()
+        own = self.kernel.diagonal(self.S)
+        distance = own[:, None] + own - 2 * np.abs(self.kernel.gram(self.S, self.S))
+        blocks = block_scale(inverse, self.W, distance, 1)
+        chance = sandwich_total(self.S[1:] > 0, r, paired=True) / max(float(np.trace(C)), 1e-300)
+        return np.maximum(np.maximum(self.honest_scale(0.0), blocks), chance)
+
+    def _left_out(self) -> tuple[Floats, Floats, Floats]:
+        """L^-1, and residuals and variances of the pairs after row 0, which every run has."""
+        inverse = _solve(self.L, np.eye(len(self.S)))
+        r, v = left_out(inverse, self.W)
+        return inverse, r[1:], v[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +217,9 @@ class GPPosterior:
         """Posterior given the kernel. ``looks``: the run stops when this is narrow enough.
 
         Stopping at a width favours runs whose scale came out small: 15 % more width restores the
-        level, and more than that while there are few pairs to read the scale from. ``chosen``: the
-        pairs are those that tell most (focused); random ones leave more to the hyper-parameters.
+        level, and more than that while there are few pairs to read the scale from; a sandwich is
+        wide enough as it is. ``chosen``: the
+        pairs are those that tell most (focused), not a random sample.
         """
         S, Y = state.S, state.Y
         d, k = S.shape[1], Y.shape[1]
@@ -208,8 +240,9 @@ class GPPosterior:
         if not noisy:  # numerically, what conditioning on row 0 says already
             mean = mean + (2 * Y[0] - mean.sum(0)) / d
         C = centre @ state.unit_covariance() @ centre
-        wider = LOOKS + (FEW_LOOKS / len(S)) ** 2 if looks else 1.0
-        sigma2 = state.honest_scale(INFLATION if chosen else RANDOM_INFLATION)
+        sandwich = not chosen and state.enough_at_random
+        wider = LOOKS + (FEW_LOOKS / len(S)) ** 2 if looks and not sandwich else 1.0
+        sigma2 = state.honest_scale() if chosen else state.honest_scale_of_random(C)
         scale = sigma2[:, None, None] * C * wider**2
         scale[:, i, i] = np.maximum(scale[:, i, i], floor[:, None]) if d > 1 else 0.0
         return cls(mean, scale, min(3 + len(S) / 16, MAX_DOF), state)

@@ -321,6 +321,22 @@ class ShapleyPosterior:
         return np.asarray(spread[:, None] * self.s2 * factor)
 
 
+def sandwich_total(masks: Masks, residual: Floats, *, paired: bool) -> Floats:
+    """Total variance of φ, ``(k,)``, of a regression on left-out residuals ``(m, k)`` of a guess.
+
+    What a guess that never saw a unit gets wrong there is a random sample of what it gets wrong
+    everywhere, so that this holds whatever the guess is. A pair stands for two rows of m, so that
+    leverage tells; residuals of single coalitions are taken as they are.
+    """
+    g = Geometry.of(masks, paired=paired, uniform=True)
+    square = np.maximum(g.thinning, 0.0)[:, None] * residual**2
+    if paired:
+        square = square / np.maximum(1 - g.leverage, 1e-8)[:, None]
+    z = np.subtract(masks, np.float64(0.5))
+    onto = ((z @ g.v) ** 2).sum(axis=1) * (g.rows * g.weights) ** 2
+    return np.asarray(onto @ square)
+
+
 def signed(masks: Masks) -> Iterator[tuple[int, Floats]]:
     """Walk over masks as ±½, at most ``CHUNK`` at a time: ``(start, rows)``.
 

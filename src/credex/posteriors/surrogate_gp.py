@@ -10,7 +10,9 @@ the rows that carry most weight in phi where those were predicted worse than the
   rows are drawn at random, so that this is how far the process's own misses project on phi,
   whatever its kernel cannot express (times the share of masks not asked);
 * on tables by 1 + 0.75 (p + 5)/n for fitted hyper-parameters: there the sandwich, which counts
-  what a row's replacements add by chance, is up to twice too wide.
+  what a row's replacements add by chance, is up to twice too wide;
+* on single coalitions (`credex.posteriors.coalitions_gp`) as on masks, with the sandwich of a
+  Shapley regression, and at least what rows left out with their neighbours say.
 
 Student-t with 3 + n/16 degrees of freedom, at most 10.
 """
@@ -22,13 +24,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from credex.posteriors.functionals import Functional
+from credex.posteriors.held_out import block_scale, left_out
 from credex.posteriors.surrogate_kernel import (
     Evidence,
     Floats,
     Kernel,
     additive,
     direction_of,
-    projector,
     safe_cholesky,
     solve,
 )
@@ -144,7 +146,8 @@ class SurrogateGP:
                 kernel = replace(kernel, direction=direction_of(now.coef[1:]))
             kernel = ev.fit(kernel, max_iter=iterations)
         c = Conditioned(kernel, X, M, Y, over, white=white, ease=ease)
-        scale = c.covariance(M, weights) * (LOOKS**2 if looks else 1.0)
+        again = looks and not (over.blocks and over.inflation(len(X)) == 0)
+        scale = c.covariance(M, weights) * (LOOKS**2 if again else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
         return cls(
@@ -231,7 +234,7 @@ class Conditioned:
         L = safe_cholesky(K - known.T @ known)
         gains = np.cumsum(solve(L, (cross[1:] - self.B[:, 1:].T @ known).T) ** 2, axis=0)
         now = np.maximum(self.over.scale(self, np.ones(1))[1:, 1:, 0].diagonal(), 1e-300)
-        inflation = 1 + self.over.inflation * (p + 5) / (n + np.arange(len(M) + 1))
+        inflation = 1 + self.over.inflation(n) * (p + 5) / (n + np.arange(len(M) + 1))
         grown = (inflation[1:] / inflation[0])[:, None]
         return np.asarray(np.maximum(1 - gains / now, 1e-12) * grown)
 
@@ -240,27 +243,22 @@ class Conditioned:
         """K^-1 y."""
         return solve(self.L, self.W, trans="T")
 
-    def left_out(self) -> tuple[Floats, Floats, Floats]:
-        """L^-1, leave-one-out residuals (n, k) and their variances (n,) at sigma² = 1."""
-        inverse = solve(self.L, np.eye(len(self.X)))
-        v = 1 / (inverse**2).sum(0)
-        return inverse, (inverse.T @ self.W) * v[:, None], v
-
     def covariance(self, M: Floats, weights: Floats | None) -> Floats:
         """Honest scale matrices of the features (d, d, k), as the module says."""
         n, p = self.X.shape
-        inverse, r, v = self.left_out()
+        inverse = solve(self.L, np.eye(n))
+        r, v = left_out(inverse, self.W)
         tiny = np.finfo(float).tiny
         sigma2 = (r**2 / v[:, None]).mean(0)
         if self.white and p > MANY:  # leave-one-out alone is too sure of itself there
             sigma2 = np.maximum(sigma2, (self.W**2).mean(0))
         M2 = ((inverse.T @ self.B[:, 1:]) ** 2).sum(1)
         sigma2 = sigma2 * np.maximum((M2 @ r**2) / np.maximum((M2 @ v) * sigma2, tiny), 1.0)
-        sigma2 = sigma2 * (1 + self.over.inflation * (p + 5) / n)
+        if self.over.blocks and self.white:
+            K = self.L @ self.L.T
+            distance = np.diag(K)[:, None] + np.diag(K) - 2 * K
+            sigma2 = np.maximum(sigma2, block_scale(inverse, self.W, distance, 2))
+        sigma2 = sigma2 * (1 + self.over.inflation(n) * (p + 5) / n)
         scale = self.over.scale(self, sigma2)[1:, 1:]
-        if not self.over.sandwich:
-            return np.asarray(scale)
-        A = projector(M, np.ones(n) if weights is None else weights)[1:]
-        thin = max(1 - n * 0.5**p, 0.0) if self.white else 1.0
-        sandwich = thin * (A**2 @ r**2).sum(0)
-        return np.asarray(scale * np.maximum(sandwich / np.maximum(np.trace(scale), tiny), 1.0))
+        chance = self.over.chance(M, r, weights, endless=not self.white)
+        return np.asarray(scale * np.maximum(chance / np.maximum(np.trace(scale), tiny), 1.0))

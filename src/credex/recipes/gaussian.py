@@ -97,12 +97,17 @@ class GaussianRecipe(ShapleyRecipe):
                 noisy=self.settings.noisy,
                 looks=self.looks,
                 ease=self._ease,
-                chosen=not getattr(self.settings.sampler, "uniform", False),
+                chosen=self._chosen,
             )
             self._gp = (n, replace(found, mean=found.mean + self._expected[:, None]))
             if found.state is not None:
                 self._kernel = found.state.kernel
         return self._gp[1]
+
+    @property
+    def _chosen(self) -> bool:
+        """Whether pairs are chosen, or a random sample."""
+        return not getattr(self.settings.sampler, "uniform", False)
 
     def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
         """Let the sampler choose; after the process handed over, pairs at random."""

@@ -35,6 +35,11 @@ class HandoverRecipe(GaussianRecipe):
         """Queries, widths and forecast of the process when it was last asked."""
 
     @property
+    def _chosen(self) -> bool:
+        """The process is asked about the pairs it would choose."""
+        return True
+
+    @property
     def minimum(self) -> int:
         """As long as it is a regression, the regression's."""
         return super().minimum if self._process else int(ShapleyRecipe.minimum.fget(self))  # type: ignore[attr-defined]
