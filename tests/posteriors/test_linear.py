@@ -117,11 +117,13 @@ def test_robust_covariance_is_hc3_written_out():
     beta = v @ (x.T @ (w * y) + lam @ np.array([0, 0.3, 0.3, 0.3, 0.3, 0.3]))
     np.testing.assert_allclose(p.mean, beta[1:], rtol=1e-10)
     h = w * np.einsum("ij,jk,ik->i", x, v, x)
-    e = y - x @ beta
+    pull = np.concatenate([[0.0], 2.0 * (beta[1:] - 0.3) / (1 - 2.0 * np.diag(v)[1:])])
+    bias = v @ pull
+    np.testing.assert_allclose(p.bias, bias[1:], rtol=1e-8)
+    e = y - x @ (beta + bias)
     meat = x.T @ (((w * e / (1 - h)) ** 2)[:, None] * x)
-    pull = 2.0 * (beta[1:] - 0.3) / (1 - 2.0 * np.diag(v)[1:])
-    meat[1:, 1:] += np.diag(pull**2)
-    np.testing.assert_allclose(p.robust_covariance(), (v @ meat @ v)[1:, 1:], rtol=1e-8)
+    expected = v @ meat @ v + np.outer(bias, bias)
+    np.testing.assert_allclose(p.robust_covariance(), expected[1:, 1:], rtol=1e-8)
     assert p.robust_dof == pytest.approx(len(z) - h.sum())
 
 

@@ -241,40 +241,50 @@ class LinearPosterior:
             h = w * (base + np.einsum("ij,ij->i", zc @ self._v, zc))
             yield zc, y - top - zc @ self._phi, w, h
 
+    @property
+    def bias(self) -> Floats:
+        """How far the prior pulls φ̂ from the flat answer, ``(d,)`` or ``(d, k)``.
+
+        VΛ(φ* − m), where φ*ⱼ − mⱼ is taken as (φ̂ⱼ − mⱼ)/(1 − λⱼVⱼⱼ): φ̂ⱼ without the share of its
+        own pseudo-observation.
+        """
+        return self._out(self._bias)
+
     @cached_property
-    def _robust_parts(self) -> tuple[Floats, Floats, float]:
-        """Meat of the data ``(d, d, k)``, squared prior scores ``(d, k)``, trace of the hat."""
-        v, phi = self._v, self._phi
+    def _bias(self) -> Floats:
+        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
+        shrunk = np.maximum(1 - lam * np.diag(self._v), 1e-8)
+        return np.asarray(self._v @ ((lam / shrunk)[:, None] * (self._phi - m[:, None])))
+
+    @cached_property
+    def _robust_parts(self) -> tuple[Floats, float]:
+        """Meat of the data ``(d, d, k)`` and trace of the hat."""
         meat = np.zeros((self.d, self.d, self.k))
         trace = 0.0
         for zc, e, w, h in self._walk():
             trace += float(h.sum())
-            u = e * (w / np.maximum(1 - h, 1e-8))[:, None]
+            u = (e - zc @ self._bias) * (w / np.maximum(1 - h, 1e-8))[:, None]
             for j in range(self.k):
                 s = zc * u[:, j : j + 1] if j + 1 < self.k else np.multiply(zc, u[:, j:], out=zc)
                 if self.cluster > 1:
                     s = np.add.reduceat(s, np.arange(0, len(s), self.cluster), axis=0)
                 meat[:, :, j] += s.T @ s
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
-        shrunk = 1 - lam * np.diag(v)
-        pull = lam[:, None] * (phi - m[:, None]) / np.maximum(shrunk, 1e-8)[:, None]
-        return meat, pull**2, trace
+        return meat, trace
 
     def _robust(self, fraction: float) -> Floats:
-        meat, pull, _ = self._robust_parts
-        v = self._v
-        out = np.empty((self.d, self.d, self.k))
+        meat, v, b = self._robust_parts[0], self._v, self._bias
+        out = np.einsum("ik,jk->ijk", b, b)
         for j in range(self.k):
-            m = (1 - fraction) * meat[:, :, j] + np.diag(pull[:, j])
-            out[:, :, j] = v @ m @ v
-        return out
+            out[:, :, j] += v @ ((1 - fraction) * meat[:, :, j]) @ v
+        return np.asarray(out)
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
-        """Leverage-corrected sandwich (HC3), the prior counted as d pseudo-observations.
+        """Leverage-corrected sandwich (HC3) and the prior's pull.
 
         The residual of an explanation is misfit, not noise, so its variance changes from place
-        to place: V·[Σ wᵢ² zᵢzᵢᵀ eᵢ²/(1−hᵢ)² + diag((λⱼ(φ̂ⱼ−mⱼ)/(1−λⱼVⱼⱼ))²)]·V. The second term
-        is the pull of the prior, without which a ridge's bias is nowhere in the interval.
+        to place: φ̂ − φ* = V·Σ wᵢzᵢεᵢ − b with b = `bias`, hence V·[Σ wᵢ²zᵢzᵢᵀεᵢ²/(1−hᵢ)²]·V + bbᵀ.
+        The misfit ε is what φ̂ + b leaves over: the residuals of φ̂ itself hold the pull too
+        (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
         return self._out(self._robust(fraction))
 
@@ -294,7 +304,7 @@ class LinearPosterior:
         fourth = np.zeros((self.d, self.k))
         hat, mass = 0.0, 0.0
         for zc, e, w, h in self._walk():
-            e2 = e**2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
+            e2 = (e - zc @ self._bias) ** 2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
             fourth += ((zc @ self._v) ** 4).T @ e2**2
             for j in range(self.k):
                 meat[:, :, j] += (zc * e2[:, j : j + 1]).T @ zc
@@ -310,7 +320,7 @@ class LinearPosterior:
     @property
     def robust_dof(self) -> float:
         """Rows less the parameters they were spent on, for the Student-t of the sandwich."""
-        return max(self.n - self._robust_parts[2], 1.0)
+        return max(self.n - self._robust_parts[1], 1.0)
 
     def predictive_variance(self, Z: Design) -> Floats:
         """Return var ŷ(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11) for ``Z (n, d)``."""

@@ -95,6 +95,22 @@ class Geometry:
         """Rows of the regression a unit stands for: 2 for a pair."""
         return 2.0 if self.paired else 1.0
 
+    @cached_property
+    def even(self) -> float:
+        """How evenly the units share in the features' variances: 1 if all do alike, 1/m if one.
+
+        The mean over features of (Σp)²/Σp² over m, p being a unit's share for equal misfits.
+        """
+        total, square = np.zeros(self.masks.shape[1]), np.zeros(self.masks.shape[1])
+        scale = self.weights * np.maximum(self.thinning, 0.0)
+        for s, z in signed(self.masks):
+            p = (z @ self.v) ** 2 * scale[s : s + len(z), None]
+            total += p.sum(axis=0)
+            square += np.einsum("ij,ij->j", p, p)
+        some = square > 0
+        each = total[some] ** 2 / square[some]
+        return float(each.mean() / len(self.masks)) if some.any() else 1.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
@@ -188,11 +204,15 @@ class ShapleyPosterior:
 
     @cached_property
     def scale_matrix(self) -> Floats:
-        """Sandwich (HC3, finite population) scale matrix of φ, ``(d, d, k)``."""
+        """Sandwich (HC2, finite population) scale matrix of φ, ``(d, d, k)``.
+
+        Misfits are taken as e²/(1−h), right on average: pairs are few and leverages large, where
+        HC3's e²/(1−h)² doubles the variance. That they are few is for `dof` to say.
+        """
         g, d, k = self.geometry, self.geometry.masks.shape[1], self.y.shape[1]
         free = np.maximum(1 - g.leverage, 1e-8)[:, None]
         thin = np.maximum(g.thinning, 0.0)[:, None]
-        square = thin * (self.residual / free) ** 2
+        square = thin * self.residual**2 / free
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
             square = square + (1 - thin) * self._unit_noise
         u = np.sqrt(square) * (g.rows * g.weights)[:, None]
@@ -256,8 +276,13 @@ class ShapleyPosterior:
 
     @cached_property
     def dof(self) -> float:
-        """Units less the parameters they were spent on; fewer if little is known of the noise."""
-        own = max(len(self.y) - float(self.geometry.leverage.sum()), 1.0)
+        """Units less the parameters they were spent on, as far as they share alike.
+
+        Satterthwaite's, for sandwiches after Bell and McCaffrey (2002): a variance that a few
+        units decide is known as badly as that of a few. Fewer if little is known of the noise.
+        """
+        spare = len(self.y) - float(self.geometry.leverage.sum())
+        own = max(spare * self.geometry.even, 1.0)
         if self.noise is None:
             return own
         thin = np.maximum(self.geometry.thinning, 0.0)

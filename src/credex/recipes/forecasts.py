@@ -81,6 +81,8 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
         fixed = (g.v**2) @ pull**2
 
     steady = _steady(reach.T @ u2, (reach**2).T @ u2**2)
+    spent = float(g.leverage.sum())
+    spare = max(len(p.y) - spent, 1.0)
 
     def spread(units: float) -> tuple[Floats, float]:
         later = _fill(layers.mass, layers.count, units)
@@ -88,11 +90,9 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
         thin = np.maximum(1 - later / layers.count, 0.0)
         thin = thin if p.noise is None else np.ones(len(later))
         shrink = (now / np.maximum(later, 1e-12))[at]
-        factor = thin[at] * shrink / np.maximum(1 - g.leverage * shrink, 1e-8)
-        variance = reach.T @ (u2 * factor[:, None])
+        variance = reach.T @ (u2 * (thin[at] * shrink)[:, None])
         variance = steady(variance) + fixed * (len(p.y) / units) ** 2
-        dof = max(units - (len(p.y) - p.dof), 1.0)
-        return np.sqrt(variance), dof
+        return np.sqrt(variance), max(p.dof * (units - spent) / spare, 1.0)
 
     return spread
 
@@ -160,13 +160,11 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
             return np.sqrt(np.outer(np.diag(v), scale2)), max(n - 1, 1.0)
         thin = max(1 - n / most, 0.0)
         grown = k * thin * meat / max(1 - hat / k, 1e-8)
-        pull = (
-            lam[:, None] * (p.mean - m[:, None]) / np.maximum(1 - lam * np.diag(v), 1e-8)[:, None]
-        )
+        bias = v @ (lam[:, None] * (p.mean + p.bias - m[:, None]))
         variance = np.stack(
             [np.einsum("ij,jl,il->i", v, grown[:, :, j], v) for j in range(p.k)], axis=1
         )
-        return np.sqrt(steady(variance) + (v**2) @ pull**2), max(n - parameters, 1.0)
+        return np.sqrt(steady(variance) + bias**2), max(n - parameters, 1.0)
 
     return spread
 
