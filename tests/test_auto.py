@@ -163,3 +163,14 @@ def test_calibrate_measures_and_keeps_the_original():
 def test_nonsense(bad):
     with pytest.raises(cx.InputError, match="query_seconds"):
         cx.BayesSHAP(V, cx.Masks(14), query_seconds=bad)
+
+
+@pytest.mark.parametrize("posterior", ["linear", "gp"])
+def test_chosen_pairs_are_never_taken_for_a_random_sample(posterior):
+    ex = cx.BayesSHAP(V, cx.Masks(14))
+    e = ex.explain(queries=40, posterior="gp", sampler="focused")
+    with pytest.raises(cx.InputError, match=r"no random sample.*sampler='focused'"):
+        ex.refine(e, queries=80, posterior=posterior, sampler="paired")
+    assert ex.refine(e, queries=80, posterior="gp", sampler="focused").n_queries > e.n_queries
+    paired = ex.explain(queries=40, posterior="linear")
+    assert ex.refine(paired, queries=80, posterior="gp", sampler="focused").posterior == "gp"

@@ -21,6 +21,7 @@ from credex.loop import Plan, Run, State, run
 from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
 from credex.recipes.base import Asked, Context, Recipe, Settings
+from credex.samplers import check_still_random
 from credex.stopping import Forecast, Rule, Width
 from credex.value import Desk
 from credex.verify import Verification, verify
@@ -366,6 +367,8 @@ class Explainer(ABC):
             if options.posterior == "auto" and case.start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
         settings, why = self._decided(options, goals, nb)
+        if case.start is not None:
+            check_still_random(case.start.sampler, settings.sampler, settings.sampler_name)
         settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
         recipe = self._recipe(nb, settings, context, asked)
         recipe.why = why

@@ -178,3 +178,17 @@ class PaperFocused:
         # adding Gumbel noise and taking the largest draws without replacement from the softmax
         key = score + rng.gumbel(size=len(pool))
         return pool.pick(np.argsort(-key, kind="stable")[:n])
+
+
+RANDOM_NAMES = ("random", "paired", "exhaustive")
+"""Built-in samplers that choose nothing."""
+
+
+def check_still_random(before: str, sampler: Sampler, name: str) -> None:
+    """Raise if what the sampler ``before`` chose would be taken for a random sample now."""
+    chosen = before not in RANDOM_NAMES and before != name
+    if chosen and getattr(sampler, "uniform", False) and name != "exhaustive":
+        msg = f"this explanation's masks were chosen by sampler={before!r}: they are no random "
+        msg += f"sample, as sampler={name!r} would take them for. Go on with sampler={before!r}"
+        msg += ", or begin anew"
+        raise InputError(msg)

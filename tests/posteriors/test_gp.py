@@ -6,7 +6,7 @@ import pytest
 import credex as cx
 from credex.focused import plan, signs
 from credex.posteriors.evidence import Evidence, default_kernel
-from credex.posteriors.gp import Conditioned, fit_kernel
+from credex.posteriors.gp import Conditioned, at_least_noise, fit_kernel
 from credex.posteriors.mask_kernel import MaskKernel
 from credex.sequences import ShapleySequence, all_masks
 from tests.games import random_game, shapley, smooth_game, table_game
@@ -224,3 +224,17 @@ def test_repeatable():
     ex = cx.BayesSHAP(table_game(smooth_game(12, 5)), cx.Masks(12), posterior="gp")
     a, b = ex.explain(queries=100, seed=4), ex.explain(queries=100, seed=4)
     np.testing.assert_array_equal(a.mean, b.mean)
+
+
+def test_known_noise_is_no_rough_function():
+    """Distinct pairs of a noisy game: what repeats say of the noise is kept in the kernel."""
+    rng = np.random.default_rng(0)
+    s, y = pairs(smooth_game(10, 0), 45)
+    y = y + 0.3 * rng.normal(size=y.shape)
+    fitted = fit_kernel(s, y, noisy=True)
+    known = at_least_noise(fitted, s, y, np.array([0.09]))
+    state = Conditioned.of(known, s, y)
+    white = np.exp(known.log_weights[3]) * (state.W**2).mean()
+    assert white >= 0.09 * 0.95
+    np.testing.assert_array_equal(known.log_weights[:3], fitted.log_weights[:3])
+    assert at_least_noise(known, s, y, np.array([1e-9])).log_weights[3] == known.log_weights[3]

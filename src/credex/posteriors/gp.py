@@ -160,6 +160,8 @@ class Conditioned:
 
     def honest_scale_of_random(self, C: Floats) -> Floats:
         """The same for pairs drawn at random; ``C (d, d)`` is the covariance that it scales."""
+        if self.kernel.noisy:
+            return self.honest_scale()
         if not self.enough_at_random:
             return self.honest_scale(FEW_INFLATION)
         inverse, r, _ = self._left_out()
@@ -207,9 +209,15 @@ class GPPosterior:
         looks: bool = False,
         ease: Floats | None = None,
         chosen: bool = True,
+        noise: Floats | None = None,
     ) -> GPPosterior:
-        """Fit hyper-parameters (warm from ``start``) and condition on the pairs."""
+        """Fit hyper-parameters (warm from ``start``) and condition on the pairs.
+
+        ``noise (k,)``: variance of a half difference asked again, where that is known.
+        """
         kernel = fit_kernel(S, Y, start=start, max_iter=max_iter, noisy=noisy, ease=ease)
+        if noise is not None:
+            kernel = at_least_noise(kernel, S, Y, noise)
         return cls.of(Conditioned.of(kernel, S, Y), looks=looks, chosen=chosen)
 
     @classmethod
@@ -278,6 +286,19 @@ def fit_kernel(
         kernel = ev.fit(
             replace(kernel, direction=direction_of(mean, kernel.direction)), max_iter=iterations
         )
+    return kernel
+
+
+def at_least_noise(kernel: MaskKernel, S: Floats, Y: Floats, noise: Floats) -> MaskKernel:
+    """The kernel with a white part of at least the known noise, relative to the scale it fits.
+
+    Distinct pairs alone cannot tell noise from a rough function, which would be known where asked.
+    """
+    for _ in range(4):  # more noise means less scale: soon settled
+        scale = (Conditioned.of(kernel, S, Y).W ** 2).mean(0)
+        least = float(np.mean(noise / np.maximum(scale, np.finfo(float).tiny)))
+        white = np.log(max(least, np.exp(kernel.log_weights[3])))
+        kernel = replace(kernel, log_weights=np.append(kernel.log_weights[:3], white))
     return kernel
 
 

@@ -25,6 +25,7 @@ from credex.recipes.base import (
     spread_over,
 )
 from credex.recipes.control_variate import MOST_UNITS, NOTE, beyond_process, corrected
+from credex.recipes.noise import anchor_variance
 from credex.recipes.shapley import ShapleyRecipe
 from credex.samplers import Candidates, Predictive
 from credex.sequences import ShapleySequence
@@ -98,11 +99,18 @@ class GaussianRecipe(ShapleyRecipe):
                 looks=self.looks,
                 ease=self._ease,
                 chosen=self._chosen,
+                noise=self._noise,
             )
             self._gp = (n, replace(found, mean=found.mean + self._expected[:, None]))
             if found.state is not None:
                 self._kernel = found.state.kernel
         return self._gp[1]
+
+    @property
+    def _noise(self) -> Floats | None:
+        """Variance of a half difference, by the ends that were asked again, ``(k,)``."""
+        found = None if self.asked.anchors is None else anchor_variance(self.asked.anchors) / 2
+        return None if found is None or not np.isfinite(found).all() else found
 
     @property
     def _chosen(self) -> bool:
