@@ -73,8 +73,9 @@ def lime_forest(
     truth = lime.explain_many(rows, queries=20_000, seed=999)
     hits: list[list[float]] = [[] for _ in at]
     widths: list[float] = []
-    for seed in range(seeds):
-        for i, e in enumerate(lime.explain_many(rows, queries=queries, seed=seed)):
+    for i in range(len(at)):  # seeds of its own for each row: rows are to be independent
+        for seed in range(seeds):
+            e = lime.explain(rows.iloc[[i]], queries=queries, seed=seeds * i + seed)
             tally(e, truth[i].mean, hits[i], widths)
     return Coverage.of(hits, widths)
 
@@ -91,8 +92,9 @@ def shap_forest(
     truth = shap.explain_many(rows, posterior="exact")
     hits: list[list[float]] = [[] for _ in at]
     widths: list[float] = []
-    for seed in range(seeds):
-        for i, e in enumerate(shap.explain_many(rows, queries=queries, seed=seed)):
+    for i in range(len(at)):  # seeds of its own for each row: rows are to be independent
+        for seed in range(seeds):
+            e = shap.explain(rows.iloc[[i]], queries=queries, seed=seeds * i + seed)
             tally(e, truth[i].mean, hits[i], widths)
     return Coverage.of(hits, widths)
 
@@ -118,7 +120,7 @@ def synthetic(
         ex = method(lambda z, v=values: v[z @ powers], cx.Masks(d))
         truth = ex.explain(queries=2**d).mean
         for seed in range(seeds):
-            e = explain(ex, seed, float(np.abs(truth).max()))
+            e = explain(ex, seeds * g + seed, float(np.abs(truth).max()))
             tally(e, truth, hits[g], widths)
     return Coverage.of(hits, widths)
 
