@@ -75,10 +75,14 @@ class MaskStream:
                 self._at += len(got)
             parts.append(got)
             have += len(got)
-        d = self.sequence.units(0, 1).shape[1]
-        z = np.concatenate(parts) if parts else np.empty((0, d), dtype=np.bool_)
+        if not parts:
+            parts.append(self.sequence.units(0, 0))
+        z = np.concatenate(parts)
         if self.sequence.paired:
-            z = np.stack([z, ~z], axis=1).reshape(-1, d)
+            both = np.empty((2 * len(z), z.shape[1]), dtype=np.bool_)
+            both[0::2] = z
+            np.logical_not(z, out=both[1::2])
+            z = both
         self._taken = Candidates(z, np.arange(start, start + len(z)))
         return self._taken
 

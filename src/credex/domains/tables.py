@@ -38,7 +38,8 @@ class Table:
     kinds
         How each of the p columns is treated by default.
     columns
-        p native columns of the same length; views of ``block`` where there is one.
+        p native columns of the same length; views of ``block`` where there is one, or simply its
+        transpose.
     block
         ``(n, p)`` buffer of a table with a single dtype, or ``None``.
     index
@@ -47,7 +48,7 @@ class Table:
 
     form: Form
     kinds: tuple[Kind, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] | NDArray[Any]
     block: NDArray[Any] | None
     index: Any
 
@@ -114,6 +115,13 @@ class Table:
         """Column j as n Python objects."""
         return self.form.objects(self.columns[j])
 
+    def first_row(self) -> list[Any]:
+        """Return the p values of the first row as Python objects."""
+        if self.block is not None and self.block.dtype.kind in "iufb":
+            row: list[Any] = self.block[0].tolist()
+            return row
+        return [self.objects(j)[0] for j in range(self.n_columns)]
+
     def missing(self, j: int) -> Masks:
         """``(n,)`` which values of column j are missing."""
         return self.form.missing(self.columns[j])
@@ -139,7 +147,7 @@ class Table:
 
     def with_block(self, block: NDArray[Any], index: Any) -> Table:
         """Return the same table with other rows in one buffer."""
-        return replace(self, block=block, columns=tuple(_views(block)), index=index)
+        return Table(self.form, self.kinds, block.T, block, index)
 
     def without_block(self) -> Table:
         """Return the same rows column by column, for when one column changes its dtype."""

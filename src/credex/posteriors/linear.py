@@ -15,7 +15,7 @@ from credex.errors import InputError
 from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import Rows
+from credex.posteriors.rows import Rows, spans
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Weights
 
@@ -129,7 +129,8 @@ class LinearPosterior:
 
     @cached_property
     def _v(self) -> Floats:
-        a = self.products[0] + np.diag(self.prior.precisions(self.d))
+        a = self.products[0].copy()
+        a.flat[:: self.d + 1] += self.prior.precisions(self.d)
         return inverse_spd(a)
 
     @cached_property
@@ -142,7 +143,7 @@ class LinearPosterior:
         """Weighted residual sum of squares, ``(k,)``."""
         g, c, yy = self.products
         phi = self._phi
-        rss = yy - 2 * np.sum(phi * c, axis=0) + np.einsum("ik,ij,jk->k", phi, g, phi)
+        rss = yy + np.einsum("ik,ik->k", phi, g @ phi - 2 * c)
         return np.asarray(np.maximum(rss, 0.0))
 
     @cached_property
@@ -230,16 +231,29 @@ class LinearPosterior:
         return Interval(self._out(self._phi - half), self._out(self._phi + half), level)
 
     def _walk(self) -> Iterator[tuple[Floats, Floats, Weights, Floats]]:
-        """Yield centred rows, residuals ``(n, k)``, weights and hat values, chunk by chunk."""
+        """Yield centred rows, residuals ``(n, k)``, weights and hat values, piece by piece.
+
+        The rows are in a buffer: yours to change, and gone with the next piece.
+        """
         mom = self.moments
         flat = self.intercept_kind == "flat"
         centre = mom.z_mean if flat else np.zeros(self.d)
         top = mom.y_mean if flat else np.zeros(self.k)
         base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
+        v, phi = self._v, self._phi
+        buffers: Floats | None = None
         for z, y, w in self.rows.chunks():
-            zc = z - centre
-            h = w * (base + np.einsum("ij,ij->i", zc @ self._v, zc))
-            yield zc, y - top - zc @ self._phi, w, h
+            for part in spans(len(z), self.d):
+                m = part.stop - part.start
+                if buffers is None or m > buffers.shape[1]:
+                    buffers = np.empty((2, m, self.d))
+                zc = buffers[0, :m]
+                zc[:] = z[part]
+                zc -= centre
+                h = np.einsum("ij,ij->i", np.matmul(zc, v, out=buffers[1, :m]), zc)
+                h += base
+                h *= w[part]
+                yield zc, y[part] - top - zc @ phi, w[part], h
 
     @cached_property
     def _robust_parts(self) -> tuple[Floats, Floats, float]:
@@ -265,7 +279,8 @@ class LinearPosterior:
         v = self._v
         out = np.empty((self.d, self.d, self.k))
         for j in range(self.k):
-            m = (1 - fraction) * meat[:, :, j] + np.diag(pull[:, j])
+            m = (1 - fraction) * meat[:, :, j]
+            m.flat[:: self.d + 1] += pull[:, j]
             out[:, :, j] = v @ m @ v
         return out
 
@@ -351,7 +366,8 @@ def inverse_spd(a: Floats) -> Floats:
         return np.empty((0, 0))
     root = np.sqrt(np.maximum(a.diagonal(), 0.0))
     root[root == 0] = 1.0
-    scaled = a / (root[:, None] * root)
+    both = root[:, None] * root
+    scaled = a / both
     for jitter in (0.0, 1e-10, 1e-8, 1e-6):
         if jitter:
             scaled = scaled + jitter * np.eye(d)
@@ -361,9 +377,10 @@ def inverse_spd(a: Floats) -> Floats:
         half, failed = dpotri(factor, lower=1)
         if failed:
             continue
-        v = np.tril(half)
-        v += np.tril(v, -1).T
-        return np.asarray(v / (root[:, None] * root))
+        v = half + half.T  # there is nothing above the diagonal
+        v.flat[:: d + 1] *= 0.5
+        v /= both
+        return np.asarray(v)
     msg = "the perturbations do not determine the explanation; ask for more queries"
     raise InputError(msg)
 

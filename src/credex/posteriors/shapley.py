@@ -11,13 +11,16 @@ import numpy as np
 from credex.posteriors.belief import Belief
 from credex.posteriors.linear import inverse_spd
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import CHUNK
+from credex.posteriors.rows import spans
 from credex.posteriors.strata import strata
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs, Weights
 
 ROUNDOFF = 1e-13
 """Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
+
+KEEP_SIGNS = 131_072
+"""Masks up to this size (units × features) are kept as floats, too: one megabyte."""
 
 FLAT = Prior(precision=0.0)
 """BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
@@ -46,6 +49,10 @@ class Geometry:
         ``(m,)`` hat values of the units.
     prior
         The prior it was made with.
+    heavy
+        ``(m,)`` weights times the rows that a unit stands for.
+    signs
+        ``(m, d)`` masks as ±½ if they are few, else ``None``: made again where needed.
     """
 
     masks: Masks
@@ -55,6 +62,8 @@ class Geometry:
     v: Floats
     leverage: Floats
     prior: Prior
+    heavy: Weights
+    signs: Floats | None
 
     @classmethod
     def of(
@@ -76,19 +85,41 @@ class Geometry:
         masks = masks if columns is None else masks[:, columns]
         d = masks.shape[1]
         thinning = 1.0 - fraction if uniform else np.where(fraction >= 1.0, 0.0, 1.0)
-        rows = 2.0 if paired else 1.0
+        signs = _signs(masks) if masks.size <= KEEP_SIGNS else None
+        heavy = (2.0 if paired else 1.0) * w
+        root = np.sqrt(heavy)[:, None]
         gram = np.zeros((d, d))
-        for s, z in signed(masks):
-            gram += (z * (rows * w[s : s + len(z)])[:, None]).T @ z
+        for part, z in signed(masks, signs):
+            half = z * root[part]
+            gram += half.T @ half  # BLAS does one half of it
         # Only what happens on the plane counts: a multiple of 11ᵀ more changes nothing there.
-        lam = prior.precisions(d)
-        a = gram + np.diag(lam)
-        inverse = inverse_spd(a + float(np.trace(a)) / d**2)
+        gram.flat[:: d + 1] += prior.precisions(d)
+        inverse = inverse_spd(gram + float(np.trace(gram)) / d**2)
         ones = inverse.sum(axis=1)
-        v = inverse - np.outer(ones, ones) / ones.sum()
-        leverage = np.concatenate([np.einsum("ij,ij->i", z @ v, z) for _, z in signed(masks)])
-        leverage *= rows * w
-        return cls(masks, paired, w, thinning, v, leverage, prior)
+        v = inverse - np.multiply.outer(ones, ones) / ones.sum()
+        leverage = np.empty(len(masks))
+        for part, z in signed(masks, signs):
+            np.einsum("ij,ij->i", z @ v, z, out=leverage[part])
+        leverage *= heavy
+        return cls(masks, paired, w, thinning, v, leverage, prior, heavy, signs)
+
+    def signed(self) -> Iterator[tuple[slice, Floats]]:
+        """Walk over the masks as ±½, see `signed`."""
+        return signed(self.masks, self.signs)
+
+    @cached_property
+    def excess(self) -> Floats:
+        """``(m,)`` coalition sizes less d/2."""
+        out = np.empty(len(self.masks))
+        ones = np.ones(self.masks.shape[1])
+        for part, z in self.signed():
+            out[part] = z @ ones
+        return out
+
+    @cached_property
+    def spent(self) -> float:
+        """Parameters that the units were spent on."""
+        return float(self.leverage.sum())
 
     @property
     def rows(self) -> float:
@@ -150,11 +181,9 @@ class ShapleyPosterior:
     @cached_property
     def _target(self) -> Floats:
         """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
-        g = self.geometry
-        d = g.masks.shape[1]
-        size = g.masks.sum(axis=1, dtype=np.float64)[:, None]
-        size = size if self.y_complement is None else size - d / 2
-        return np.asarray(self.response - size * self.total / d)
+        d, size = self.geometry.masks.shape[1], self.geometry.excess[:, None]
+        size = size + d / 2 if self.y_complement is None else size
+        return np.asarray(self.response - size * (self.total / d))
 
     @property
     def response(self) -> Floats:
@@ -168,9 +197,9 @@ class ShapleyPosterior:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
         g, d = self.geometry, self.geometry.masks.shape[1]
         rhs = np.zeros((d, self.y.shape[1]))
-        for s, z in signed(g.masks):
-            e = s + len(z)
-            rhs += z.T @ (self._target[s:e] * (g.rows * g.weights[s:e])[:, None])
+        target = self._target * g.heavy[:, None]
+        for part, z in g.signed():
+            rhs += z.T @ target[part]
         lam, m = g.prior.precisions(d), g.prior.means(d)
         rhs += lam[:, None] * (m[:, None] - self.total / d)
         phi = self.total / d + g.v @ rhs
@@ -182,8 +211,8 @@ class ShapleyPosterior:
         d = self.geometry.masks.shape[1]
         phi = self.mean - self.total / d
         out = self._target.copy()
-        for s, z in signed(self.geometry.masks):
-            out[s : s + len(z)] -= z @ phi
+        for part, z in self.geometry.signed():
+            out[part] -= z @ phi
         return out
 
     @cached_property
@@ -195,22 +224,24 @@ class ShapleyPosterior:
         square = thin * (self.residual / free) ** 2
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
             square = square + (1 - thin) * self._unit_noise
-        u = np.sqrt(square) * (g.rows * g.weights)[:, None]
-        meat = np.zeros((d, d, k))
-        for s, z in signed(g.masks):
+        u = np.sqrt(square) * g.heavy[:, None]
+        meat = np.zeros((k, d, d))
+        for part, z in g.signed():
             for j in range(k):
-                zu = z * u[s : s + len(z), j : j + 1]
-                meat[:, :, j] += zu.T @ zu
+                zu = z * u[part, j : j + 1]
+                meat[j] += zu.T @ zu
         lam, m = g.prior.precisions(d), g.prior.means(d)
         if np.any(lam > 0):
             shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
             pull = lam[:, None] * (self.mean - m[:, None]) / shrunk
-            meat += np.einsum("ij,jk->ijk", np.eye(d), pull**2)
-        out = np.stack([g.v @ meat[:, :, j] @ g.v for j in range(k)], axis=2)
+            meat[:, np.arange(d), np.arange(d)] += pull.T**2
+        out = np.empty((d, d, k))
+        for j in range(k):
+            out[:, :, j] = g.v @ meat[j] @ g.v
         # With hardly more units than parameters the sandwich can miss features altogether: some
         # of the plain variance then, which is soon nothing.
-        spare = max(len(self.y) - float(g.leverage.sum()), 1.0)
-        plain = (g.rows * g.weights) @ self.residual**2 / spare * float(thin.mean())
+        spare = max(len(self.y) - g.spent, 1.0)
+        plain = g.heavy @ self.residual**2 / spare * float(thin.mean())
         out += g.v[:, :, None] * plain / spare**2
         if self.noise is not None:
             out += self._anchor_share(self.noise)
@@ -242,11 +273,11 @@ class ShapleyPosterior:
         to_total = (1.0 - g.v @ lam) / d
         to_base = -to_total
         if self.y_complement is None:
-            size = g.masks.sum(axis=1, dtype=np.float64)
+            size = g.excess + d / 2
             pull_total, pull_base = np.zeros(d), np.zeros(d)
-            for s, z in signed(g.masks):
-                w = g.weights[s : s + len(z)]
-                pull_total += z.T @ (w * size[s : s + len(z)] / d)
+            for part, z in g.signed():
+                w = g.weights[part]
+                pull_total += z.T @ (w * size[part] / d)
                 pull_base += z.T @ w
             to_total = to_total - g.v @ pull_total
             to_base = -to_total - g.v @ pull_base
@@ -257,7 +288,7 @@ class ShapleyPosterior:
     @cached_property
     def dof(self) -> float:
         """Units less the parameters they were spent on; fewer if little is known of the noise."""
-        own = max(len(self.y) - float(self.geometry.leverage.sum()), 1.0)
+        own = max(len(self.y) - self.geometry.spent, 1.0)
         if self.noise is None:
             return own
         thin = np.maximum(self.geometry.thinning, 0.0)
@@ -277,15 +308,15 @@ class ShapleyPosterior:
     @cached_property
     def _row_errors(self) -> tuple[Floats, Floats]:
         """Weighted squared residuals and weighted squared deviations of v over the rows."""
-        w = self.geometry.weights[:, None]
-        if self.y_complement is None:
-            ys, ws, rss = self.y, w, np.sum(w * self.residual**2, axis=0)
-        else:
-            even = (self.y + self.y_complement) / 2 - self.base - self.total / 2
-            rss = 2 * np.sum(w * (self.residual**2 + even**2), axis=0)
-            ys, ws = np.concatenate([self.y, self.y_complement]), np.concatenate([w, w])
-        mean = np.sum(ws * ys, axis=0) / ws.sum()
-        return rss, np.sum(ws * (ys - mean) ** 2, axis=0)
+        w, y, other = self.geometry.weights, self.y, self.y_complement
+        if other is None:
+            mean = w @ y / w.sum()
+            return w @ self.residual**2, w @ (y - mean) ** 2
+        middle = (y + other) / 2
+        mean = w @ middle / w.sum()
+        even = middle - (self.base + self.total / 2)
+        spread = w @ ((y - mean) ** 2 + (other - mean) ** 2)
+        return 2 * (w @ (self.residual**2 + even**2)), spread
 
     @property
     def n(self) -> int:
@@ -321,10 +352,17 @@ class ShapleyPosterior:
         return np.asarray(spread[:, None] * self.s2 * factor)
 
 
-def signed(masks: Masks) -> Iterator[tuple[int, Floats]]:
-    """Walk over masks as ±½, at most ``CHUNK`` at a time: ``(start, rows)``.
+def signed(masks: Masks, signs: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
+    """Walk over masks as ±½, some at a time: where they are, and the rows.
 
     A constant more or less in a row is nothing on the plane Σφ = const; ±½ keeps it small.
+    ``signs``: all of them, if they were made before.
     """
-    half = np.float64(0.5)
-    return ((s, np.subtract(masks[s : s + CHUNK], half)) for s in range(0, len(masks), CHUNK))
+    parts = spans(*masks.shape)
+    if signs is not None:
+        return ((part, signs[part]) for part in parts)
+    return ((part, _signs(masks[part])) for part in parts)
+
+
+def _signs(masks: Masks) -> Floats:
+    return np.subtract(masks, np.float64(0.5))

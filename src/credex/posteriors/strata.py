@@ -35,7 +35,7 @@ class Strata:
 
     def index(self, masks: Masks) -> Ints:
         """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
-        size = masks.sum(axis=1, dtype=np.int64)
+        size = (masks @ np.ones(masks.shape[1])).astype(np.int64)  # quicker than a sum of booleans
         return np.asarray((np.minimum(size, self.d - size) if self.paired else size) - 1)
 
     def weigh(self, stratum: Ints) -> tuple[Weights, Floats]:

@@ -46,7 +46,7 @@ from credex.recipes.base import (
 from credex.recipes.forecasts import shapley_forecast
 from credex.recipes.noise import anchor_variance, with_noise
 from credex.recipes.sparse import sparse
-from credex.samplers import Candidates, Predictive, checked
+from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence, Sequence, ShapleySequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream
@@ -192,19 +192,29 @@ class ShapleyRecipe:
         return [base, instance(nb)] * repeats
 
     def _absorb_ends(self, answers: list[Answer], queries: int) -> None:
+        by_row = answers[0].by_row
+        base_by_row = self.asked.base_by_row if by_row is None else by_row[0]
+        if not self.settings.noisy:
+            self.asked = self.asked.spend(
+                answers,
+                queries,
+                base=self._linked(answers[0].y)[0],
+                full=self._linked(answers[1].y)[0],
+                base_by_row=base_by_row,
+            )
+            return
         bases = self._linked(np.concatenate([a.y for a in answers[0::2]]))
         fulls = self._linked(np.concatenate([a.y for a in answers[1::2]]))
         ends = np.stack([bases, fulls], axis=1)
         if self.asked.anchors is not None:
             ends = np.concatenate([self.asked.anchors, ends])
-        by_row = answers[0].by_row
         self.asked = self.asked.spend(
             answers,
             queries,
             base=ends[:, 0].mean(axis=0),
             full=ends[:, 1].mean(axis=0),
-            anchors=ends if self.settings.noisy else None,
-            base_by_row=self.asked.base_by_row if by_row is None else by_row[0],
+            anchors=ends,
+            base_by_row=base_by_row,
         )
 
     @property
@@ -215,7 +225,8 @@ class ShapleyRecipe:
         """Let the sampler choose at most ``n`` coalitions."""
         with self.context.lock:
             chosen = self.settings.sampler.select(self.stream, n, fit, rng)
-            chosen = checked(chosen, n, paired=self.paired)
+            own = isinstance(self.settings.sampler, Paired)
+            chosen = checked(chosen, n, paired=self.paired, trusted=own)
             if isinstance(self.stream, MaskStream):
                 self.stream.keep_rest(chosen)
             return chosen
