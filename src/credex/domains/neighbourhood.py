@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Hashable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -321,7 +321,8 @@ class TabularNeighbourhood:
             if shared
             else None
         )
-        return Perturbations(design, key, TabularRows(population, draws, self._at, moved, numbers))
+        rows = TabularRows(population, draws, self._at, moved, numbers)
+        return Perturbations(design, key, rows, partial(rows.unique, then=self._x))
 
 
 def _date_texts(x: Table, j: int, edges: Floats) -> list[str]:

@@ -167,6 +167,11 @@ class Table:
         )
         return replace(apart, columns=columns)
 
+    def _holds(self, x: Table) -> bool:
+        """Whether both are arrays and a row of ``x`` can simply be written into this one's."""
+        arrays = isinstance(self.form, NumpyForm) and self.block is not None and x.block is not None
+        return arrays and self.block.dtype == x.block.dtype
+
     def _wider(self, x: Table) -> bool:
         pairs = zip(self.columns, x.columns, strict=True)
         return any(column.dtype != one.dtype for column, one in pairs)
@@ -215,16 +220,25 @@ class Table:
         ]
         return self.form.frame(columns, index)
 
-    def gather(self, positions: Ints, changed: dict[int, Column]) -> Native:
+    def gather(
+        self, positions: Ints, changed: dict[int, Column], then: Table | None = None
+    ) -> Native:
         """Each value from its own row: ``positions`` is ``(m, p)``; some columns are given.
 
-        Row labels are those of the rows that the first column comes from.
+        Row labels are those of the rows that the first column comes from. ``then``: one more row
+        behind, which costs no copy of the others if the tables are arrays of one dtype.
         """
+        if then is not None and not self._holds(then):
+            return self.form.concat([self.gather(positions, changed), then.native()])
         index = self.form.take_index(self.index, positions[:, 0])
         if self.block is not None:
-            wide = pick(self.block, positions)
+            m = len(positions)
+            wide = np.empty((m + (then is not None), self.n_columns), dtype=self.block.dtype)
+            pick(self.block, positions, out=wide[:m])
             for j, column in changed.items():
-                wide[:, j] = column
+                wide[:m, j] = column
+            if then is not None:
+                wide[m:] = then.block
             return self.form.block_frame(wide, index)
         columns = [
             changed[j] if j in changed else self.form.take(column, positions[:, j])
@@ -233,11 +247,11 @@ class Table:
         return self.form.frame(columns, index)
 
 
-def pick(block: NDArray[Any], positions: Ints) -> NDArray[Any]:
+def pick(block: NDArray[Any], positions: Ints, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """``(m, p)`` values of a C-contiguous ``(n, p)`` block, each from its own row."""
     width = block.shape[1]
     flat, offsets = block.reshape(-1), np.arange(width)
-    out: NDArray[Any] = np.empty(positions.shape, dtype=block.dtype)
+    out = np.empty(positions.shape, dtype=block.dtype) if out is None else out
     for start in range(0, len(positions), _CHUNK):  # temporaries stay in the processor's cache
         here = positions[start : start + _CHUNK] * width
         here += offsets

@@ -128,14 +128,19 @@ class LinearPosterior:
         return (m.zz, m.zy, m.yy) if self.intercept_kind == "flat" else m.raw()
 
     @cached_property
+    def _prior(self) -> tuple[Floats, Floats]:
+        """Precisions λ and means m of the prior, ``(d,)`` each."""
+        return self.prior.precisions(self.d), self.prior.means(self.d)
+
+    @cached_property
     def _v(self) -> Floats:
         a = self.products[0].copy()
-        a.flat[:: self.d + 1] += self.prior.precisions(self.d)
+        a.flat[:: self.d + 1] += self._prior[0]
         return inverse_spd(a)
 
     @cached_property
     def _phi(self) -> Floats:
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
+        lam, m = self._prior
         return np.asarray(self._v @ (self.products[1] + (lam * m)[:, None]))
 
     @cached_property
@@ -148,8 +153,8 @@ class LinearPosterior:
 
     @cached_property
     def _s2(self) -> Floats:
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
-        shrink = np.sum(lam[:, None] * (self._phi - m[:, None]) ** 2, axis=0)
+        lam, m = self._prior
+        shrink = lam @ (self._phi - m[:, None]) ** 2
         return np.asarray((self._rss + shrink) / self.n)
 
     @cached_property
@@ -201,8 +206,8 @@ class LinearPosterior:
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         m = self.moments
-        with np.errstate(divide="ignore", invalid="ignore"):
-            r2 = np.where(m.yy > 0, 1 - self._rss / m.yy, np.nan)
+        r2 = np.full(self.k, np.nan)
+        r2 = 1 - np.divide(self._rss, m.yy, out=r2, where=m.yy > 0)
         return float(r2[0]) if self.squeeze else np.asarray(r2)
 
     def interval(
@@ -269,8 +274,8 @@ class LinearPosterior:
                 if self.cluster > 1:
                     s = np.add.reduceat(s, np.arange(0, len(s), self.cluster), axis=0)
                 meat[:, :, j] += s.T @ s
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
-        shrunk = 1 - lam * np.diag(v)
+        lam, m = self._prior
+        shrunk = 1 - lam * v.diagonal()
         pull = lam[:, None] * (phi - m[:, None]) / np.maximum(shrunk, 1e-8)[:, None]
         return meat, pull**2, trace
 

@@ -33,6 +33,7 @@ from credex.recipes.base import (
     Fitted,
     Settings,
     Talk,
+    and_full,
     coalitions,
     instance,
     linked,
@@ -117,6 +118,11 @@ class ShapleyRecipe:
     def _repeat_cost(self) -> int:
         """The row asked twice is a query of its own where a query is one row."""
         return 1 if len(self.weights) == 1 and not self.settings.noisy else 0
+
+    @property
+    def _merges(self) -> bool:
+        """Whether different masks can be the same row although there is one background row."""
+        return self.d == len(self.active) and not np.all(self.neighbourhood.active)
 
     def room(self, ceiling: int) -> int:
         """Perturbations that fit under ``ceiling``."""
@@ -239,9 +245,15 @@ class ShapleyRecipe:
         extra = 1 + 2 * self._anchors_due(len(masks)) * len(self.weights)
         for s, e in self._spans(len(masks), most_rows - extra):
             part = masks[s:e]
-            make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
+            wide = self._wide(part)
             ask = Ask(
-                make, e - s, self.weights, keep_rows=keep, row_bytes=nb.row_bytes, form=nb.form
+                coalitions(nb, wide, merge=not self.settings.noisy),
+                e - s,
+                self.weights,
+                keep_rows=keep,
+                row_bytes=nb.row_bytes,
+                form=nb.form,
+                joined=and_full(nb, wide) if self._repeat_cost and not self._merges else None,
             )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (

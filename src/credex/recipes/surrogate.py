@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +13,13 @@ from credex.errors import InputError
 from credex.kernels import Exponential
 from credex.posteriors import Belief, ErrorPosterior, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
+    ONE,
     Asked,
     Context,
     Fitted,
     Settings,
     Talk,
+    and_full,
     coalitions,
     instance,
     linked,
@@ -175,9 +178,15 @@ class SurrogateRecipe:
             if isinstance(stream, PerturbationStream):
                 ask = self._table_ask(stream, candidates, s, e)
             else:
-                nb = self.neighbourhood
-                make = coalitions(nb, part.design)
-                ask = Ask(make, e - s, np.ones(1), row_bytes=nb.row_bytes, form=nb.form)
+                nb, masks = self.neighbourhood, part.design
+                ask = Ask(
+                    coalitions(nb, masks),
+                    e - s,
+                    ONE,
+                    row_bytes=nb.row_bytes,
+                    form=nb.form,
+                    joined=and_full(nb, masks),
+                )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -199,7 +208,9 @@ class SurrogateRecipe:
                 link, again_y = self.settings.link, linked(answers[1].y, self.settings.link)[0]
                 first = unlinked(self.asked.full, link)
                 check_repeat(first, unlinked(again_y, link), answers[1].same)
-        if isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at:  # what was looked at and left is gone
+        if (
+            isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at
+        ):  # what was looked at and left is gone
             self.asked = replace(self.asked, cursor=stream.at)
 
     def _table_ask(self, stream: PerturbationStream, candidates: Candidates, s: int, e: int) -> Ask:
@@ -219,20 +230,22 @@ class SurrogateRecipe:
             key = (
                 None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
             )
+            alone = self.settings.noisy or (s, e) != (0, len(drawn))
             return Ask(
                 make,
                 e - s,
-                np.ones(1),
+                ONE,
                 share=key,
                 first=first,
                 row_bytes=nb.row_bytes,
                 form=nb.form,
+                joined=None if alone else _with_axis(drawn.joined),
             )
         chosen = candidates.position[s:e] - stream.first
         return Ask(
             lambda a, b: (drawn.pick(chosen[a:b]), None),
             e - s,
-            np.ones(1),
+            ONE,
             row_bytes=nb.row_bytes,
             form=nb.form,
         )
@@ -386,6 +399,21 @@ class SurrogateRecipe:
         """Never: this posterior was asked for."""
         del limits, forecast
         return False
+
+
+Joined = Callable[[], tuple[Native, Ints | None]]
+
+
+def _with_axis(joined: Joined | None) -> Joined | None:
+    """Positions as the desk wants them: ``(n, 1)``."""
+    if joined is None:
+        return None
+
+    def both() -> tuple[Native, Ints | None]:
+        rows, index = joined()
+        return rows, None if index is None else index[:, None]
+
+    return both
 
 
 def _stem(key: object) -> object:
