@@ -169,8 +169,9 @@ class Table:
 
     def _holds(self, x: Table) -> bool:
         """Whether both are arrays and a row of ``x`` can simply be written into this one's."""
-        arrays = isinstance(self.form, NumpyForm) and self.block is not None and x.block is not None
-        return arrays and self.block.dtype == x.block.dtype
+        if not isinstance(self.form, NumpyForm) or self.block is None or x.block is None:
+            return False
+        return bool(self.block.dtype == x.block.dtype)
 
     def _wider(self, x: Table) -> bool:
         pairs = zip(self.columns, x.columns, strict=True)
@@ -191,6 +192,8 @@ class Table:
         if self.index is not None:
             index = self.form.take_index(self.index, np.tile(np.arange(rows), n))
         if self.block is not None and x.block is not None:
+            if rows == 1:
+                return self.form.block_frame(np.where(masks, x.block, self.block), index)
             # Long inner loops: one where over B·p contiguous values per mask.
             wide = np.where(
                 np.tile(masks, (1, rows)), np.tile(x.block[0], rows), self.block.reshape(-1)

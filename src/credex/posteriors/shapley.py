@@ -49,6 +49,8 @@ class Geometry:
         ``(m,)`` hat values of the units.
     prior
         The prior it was made with.
+    sizes
+        ``(m,)`` features in each mask.
     heavy
         ``(m,)`` weights times the rows that a unit stands for.
     signs
@@ -62,6 +64,7 @@ class Geometry:
     v: Floats
     leverage: Floats
     prior: Prior
+    sizes: Floats
     heavy: Weights
     signs: Floats | None
 
@@ -81,8 +84,11 @@ class Geometry:
         the whole coalitions.
         """
         layers = strata(masks.shape[1], paired=paired)
-        w, fraction = layers.weigh(layers.index(masks))
-        masks = masks if columns is None else masks[:, columns]
+        sizes = masks @ np.ones(masks.shape[1])  # quicker than a sum of booleans
+        w, fraction = layers.weigh(layers.of_sizes(sizes))
+        if columns is not None:
+            masks = masks[:, columns]
+            sizes = masks @ np.ones(masks.shape[1])
         d = masks.shape[1]
         thinning = 1.0 - fraction if uniform else np.where(fraction >= 1.0, 0.0, 1.0)
         signs = _signs(masks) if masks.size <= KEEP_SIGNS else None
@@ -101,20 +107,11 @@ class Geometry:
         for part, z in signed(masks, signs):
             np.einsum("ij,ij->i", z @ v, z, out=leverage[part])
         leverage *= heavy
-        return cls(masks, paired, w, thinning, v, leverage, prior, heavy, signs)
+        return cls(masks, paired, w, thinning, v, leverage, prior, sizes, heavy, signs)
 
     def signed(self) -> Iterator[tuple[slice, Floats]]:
         """Walk over the masks as ±½, see `signed`."""
         return signed(self.masks, self.signs)
-
-    @cached_property
-    def excess(self) -> Floats:
-        """``(m,)`` coalition sizes less d/2."""
-        out = np.empty(len(self.masks))
-        ones = np.ones(self.masks.shape[1])
-        for part, z in self.signed():
-            out[part] = z @ ones
-        return out
 
     @cached_property
     def spent(self) -> float:
@@ -181,8 +178,8 @@ class ShapleyPosterior:
     @cached_property
     def _target(self) -> Floats:
         """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
-        d, size = self.geometry.masks.shape[1], self.geometry.excess[:, None]
-        size = size + d / 2 if self.y_complement is None else size
+        d, size = self.geometry.masks.shape[1], self.geometry.sizes[:, None]
+        size = size if self.y_complement is None else size - d / 2
         return np.asarray(self.response - size * (self.total / d))
 
     @property
@@ -273,11 +270,10 @@ class ShapleyPosterior:
         to_total = (1.0 - g.v @ lam) / d
         to_base = -to_total
         if self.y_complement is None:
-            size = g.excess + d / 2
             pull_total, pull_base = np.zeros(d), np.zeros(d)
             for part, z in g.signed():
                 w = g.weights[part]
-                pull_total += z.T @ (w * size[part] / d)
+                pull_total += z.T @ (w * g.sizes[part] / d)
                 pull_base += z.T @ w
             to_total = to_total - g.v @ pull_total
             to_base = -to_total - g.v @ pull_base
@@ -341,8 +337,8 @@ class ShapleyPosterior:
     def r2(self) -> Floats:
         """Weighted R² of the additive explanation over the coalitions, ``(k,)``."""
         rss, spread = self._row_errors
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(spread > 0, 1 - rss / spread, np.nan)
+        unknown = np.full(len(spread), np.nan)
+        return np.asarray(1 - np.divide(rss, spread, out=unknown, where=spread > 0))
 
     def predictive_variance(self, Z: Design) -> Floats:
         """Return var v(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11), ``(n, k)``."""

@@ -119,11 +119,6 @@ class ShapleyRecipe:
         """The row asked twice is a query of its own where a query is one row."""
         return 1 if len(self.weights) == 1 and not self.settings.noisy else 0
 
-    @property
-    def _merges(self) -> bool:
-        """Whether different masks can be the same row although there is one background row."""
-        return self.d == len(self.active) and not np.all(self.neighbourhood.active)
-
     def room(self, ceiling: int) -> int:
         """Perturbations that fit under ``ceiling``."""
         left = ceiling - self.asked.n_queries
@@ -178,7 +173,9 @@ class ShapleyRecipe:
         answers = yield self._ends(repeats)
         self._absorb_ends(answers, 2 * repeats)
         if self.d <= 1 and not self.settings.noisy and ceiling >= 2 + self._repeat_cost:
-            answers = yield [self._ends(1)[1]]  # nothing else will be asked: repeat it now
+            answers = yield [
+                instance(self.neighbourhood)
+            ]  # nothing else will be asked: repeat it now
             self.asked = self.asked.spend(answers, self._repeat_cost, checked=True)
             self._check_repeat(answers[0])
 
@@ -241,6 +238,7 @@ class ShapleyRecipe:
         """Ask for the coalitions in calls of at most ``most_rows`` rows."""
         nb, masks = self.neighbourhood, candidates.design
         keep = self.settings.background_uncertainty
+        paper = self.settings.recipe == "paper"  # may ask several masks that are the same row
         # the repeated row and the ends go into the same call
         extra = 1 + 2 * self._anchors_due(len(masks)) * len(self.weights)
         for s, e in self._spans(len(masks), most_rows - extra):
@@ -253,16 +251,17 @@ class ShapleyRecipe:
                 keep_rows=keep,
                 row_bytes=nb.row_bytes,
                 form=nb.form,
-                joined=and_full(nb, wide) if self._repeat_cost and not self._merges else None,
+                joined=and_full(nb, wide) if self._repeat_cost and not paper else None,
             )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
             )
             due = self._anchors_due(e - s)
-            asks += self._ends(due)
+            if due:
+                asks += self._ends(due)
             if again:
-                asks.append(self._ends(1)[1])
+                asks.append(instance(nb))
             answers = yield asks
             y = self._linked(same_outputs(answers[0].y, self.asked.full))
             grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]

@@ -208,9 +208,8 @@ class SurrogateRecipe:
                 link, again_y = self.settings.link, linked(answers[1].y, self.settings.link)[0]
                 first = unlinked(self.asked.full, link)
                 check_repeat(first, unlinked(again_y, link), answers[1].same)
-        if (
-            isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at
-        ):  # what was looked at and left is gone
+        # what was looked at and left is gone
+        if isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at:
             self.asked = replace(self.asked, cursor=stream.at)
 
     def _table_ask(self, stream: PerturbationStream, candidates: Candidates, s: int, e: int) -> Ask:
