@@ -41,7 +41,7 @@ class Block:
         if self.packed is not None:
             some = self.packed[start:stop]
             bits = np.unpackbits(some.reshape(-1)).reshape(len(some), 8 * some.shape[1])
-            return bits.view(np.bool_)[:, : self.d]
+            return np.ascontiguousarray(bits.view(np.bool_)[:, : self.d])
         if self.plain is None:  # pragma: no cover - one of the two is always there
             msg = "a block holds neither bits nor floats"
             raise AssertionError(msg)

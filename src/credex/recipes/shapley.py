@@ -410,6 +410,7 @@ class ShapleyRecipe:
         if self.paired:  # a call may have failed between the two of a pair
             masks, y = masks[: len(masks) // 2 * 2], y[: len(y) // 2 * 2]
         first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)
+        first = np.ascontiguousarray(first)
         if self.asked.anchors is None:
             return first, y1, y2, None
         return with_noise(first, y1, y2, self.asked.anchors)
