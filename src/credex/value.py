@@ -208,6 +208,7 @@ class Desk:
         """Model rows of the asks, stacked; positions into each ask's own rows; how many it has."""
         if len(asks) == 2 and asks[0].joined is not None:
             rows, index = asks[0].joined()
+            index = index if index is None else index.reshape(asks[0].n, -1)
             return rows, [index, None], [len(rows) - 1, 1]
         made = [ask.make(0, ask.n) for ask in asks]
         stacked = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from credex.posteriors.belief import Belief
-from credex.posteriors.linear import inverse_spd
 from credex.posteriors.prior import Prior
 from credex.posteriors.rows import spans
+from credex.posteriors.spd import inverse_spd
 from credex.posteriors.strata import strata
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs, Weights

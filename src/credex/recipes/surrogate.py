@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -238,7 +237,7 @@ class SurrogateRecipe:
                 first=first,
                 row_bytes=nb.row_bytes,
                 form=nb.form,
-                joined=None if alone else _with_axis(drawn.joined),
+                joined=None if alone else drawn.joined,
             )
         chosen = candidates.position[s:e] - stream.first
         return Ask(
@@ -398,21 +397,6 @@ class SurrogateRecipe:
         """Never: this posterior was asked for."""
         del limits, forecast
         return False
-
-
-Joined = Callable[[], tuple[Native, Ints | None]]
-
-
-def _with_axis(joined: Joined | None) -> Joined | None:
-    """Positions as the desk wants them: ``(n, 1)``."""
-    if joined is None:
-        return None
-
-    def both() -> tuple[Native, Ints | None]:
-        rows, index = joined()
-        return rows, None if index is None else index[:, None]
-
-    return both
 
 
 def _stem(key: object) -> object:
