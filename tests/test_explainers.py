@@ -651,3 +651,24 @@ def test_a_cohort_may_be_a_date():
     more = explainer.refine(cx.Explanation.from_json(e.to_json()), queries=100)
     whole = explainer.explain(X[0], queries=100, cohort=days[1])
     np.testing.assert_allclose(more.mean, whole.mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("frame", [False, True])
+@pytest.mark.parametrize("cls", [cx.BayesSHAP, cx.BayesLIME])
+def test_the_row_asked_twice_is_the_instance_and_stands_last(cls, frame):
+    X = np.random.default_rng(0).normal(size=(50, 6))
+    data = pd.DataFrame(X, columns=list("abcdef")) if frame else X
+    calls = []
+
+    def model(rows):
+        calls.append(np.array(rows))
+        return np.asarray(rows)[:, 0] * 2.0
+
+    train = data[:1] if cls is cx.BayesSHAP else data
+    x = data.iloc[7] if frame else data[7]
+    e = cls(model, train).explain(x, queries=41)
+    assert len(calls) == 2
+    np.testing.assert_array_equal(calls[1][-1], X[7])
+    assert not (calls[1][:-1] == X[7]).all(axis=1).any()
+    assert sum(len(rows) for rows in calls) == e.n_model_rows
+    assert e.n_queries == 41

@@ -59,7 +59,7 @@ class Exponential:
             width = COSINE_WIDTH if self.width is None else self.width
         else:
             if design.dtype == np.bool_ and np.all(origin == 1):
-                squared = d - design.sum(axis=1, dtype=np.float64)
+                squared = d - design @ np.ones(d)
             else:
                 squared = np.einsum("ij,ij->i", design - origin, design - origin)
             width = 0.75 * np.sqrt(d) if self.width is None else self.width

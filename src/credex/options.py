@@ -146,24 +146,21 @@ class Options:
 
     def override(self, given: Mapping[str, Any]) -> Options:
         """Return the options with ``given`` keywords replaced; unknown ones are an error."""
+        if not given:
+            return self
         check_names(given)
-        return replace(self, **given) if given else self
+        return replace(self, **given)
 
     def as_keywords(self) -> dict[str, Any]:
         """All options as keywords of a call."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name in NAMES}
 
     def kept(self) -> dict[str, Any]:
         """Options as plain values, for an explanation to carry: `refine` takes them up again.
 
         A sampler or kernel object is left out; the explainer that refines must have it too.
         """
-        out = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name
-            not in ("kernel", "prior", "batch_rows", "sampler", "seed", "level", "query_seconds")
-        }
+        out = {name: getattr(self, name) for name in KEPT}
         if isinstance(self.sampler, str):
             out["sampler"] = self.sampler
         if self.prior is not None:
@@ -189,20 +186,30 @@ class Options:
         return (Paired() if name == "paired" else Random()), name
 
 
+NAMES = tuple(f.name for f in fields(Options))
+"""Every option."""
+
+KEPT = tuple(
+    name
+    for name in NAMES
+    if name not in ("kernel", "prior", "batch_rows", "sampler", "seed", "level", "query_seconds")
+)
+"""Options that an explanation carries as they are."""
+
+
 def check_names(given: Mapping[str, Any]) -> None:
     """Raise on a keyword that is no option."""
-    known = {f.name for f in fields(Options)}
     for name in given:
-        if name not in known:
+        if name not in NAMES:
             msg = f"there is no option {name!r}"
-            near = get_close_matches(name, [*known, *CALLS, *DOMAIN], 1)
+            near = get_close_matches(name, [*NAMES, *CALLS, *DOMAIN], 1)
             if name in DOMAIN or (near and near[0] in DOMAIN):
                 word = name if name in DOMAIN else near[0]
                 owner = "cx.Image(" if word in ("segments", "fill") else "cx.Tabular(X, "
                 msg += f"; {word}= belongs to the domain: {owner}{word}=…)"
             elif near:
                 msg += f" (did you mean {near[0]!r}?)"
-            msg += f"; there are: {', '.join(sorted(known))}; and for a call {', '.join(CALLS)}"
+            msg += f"; there are: {', '.join(sorted(NAMES))}; and for a call {', '.join(CALLS)}"
             raise InputError(msg)
 
 

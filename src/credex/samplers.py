@@ -82,17 +82,20 @@ class Sampler(Protocol):
         ...
 
 
-def checked(chosen: Candidates, n: int, *, paired: bool) -> Candidates:
-    """Return at most ``n`` of what a sampler chose; complain if it is no choice at all."""
+def checked(chosen: Candidates, n: int, *, paired: bool, trusted: bool = False) -> Candidates:
+    """Return at most ``n`` of what a sampler chose; complain if it is no choice at all.
+
+    ``trusted``: the sampler is known to hand on pairs as they come.
+    """
     if not isinstance(chosen, Candidates):
         msg = f"the sampler's select() must return candidates (pool.pick(…)), not {type(chosen)}"
         raise InputError(msg)
-    if paired:
+    if paired and not trusted:
         z = chosen.design
         if len(z) % 2 or not np.array_equal(z[0::2], ~z[1::2]):
             msg = "the sampler says that it is paired, but select() did not return pairs z, 1−z"
             raise InputError(msg)
-        n -= n % 2
+    n -= n % 2 if paired else 0
     return chosen if len(chosen) <= n else chosen.pick(np.arange(n))
 
 

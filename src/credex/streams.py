@@ -75,10 +75,14 @@ class MaskStream:
                 self._at += len(got)
             parts.append(got)
             have += len(got)
-        d = self.sequence.units(0, 1).shape[1]
-        z = np.concatenate(parts) if parts else np.empty((0, d), dtype=np.bool_)
+        if not parts:
+            parts.append(self.sequence.units(0, 0))
+        z = np.concatenate(parts)
         if self.sequence.paired:
-            z = np.stack([z, ~z], axis=1).reshape(-1, d)
+            both = np.empty((2 * len(z), z.shape[1]), dtype=np.bool_)
+            both[0::2] = z
+            np.logical_not(z, out=both[1::2])
+            z = both
         self._taken = Candidates(z, np.arange(start, start + len(z)))
         return self._taken
 
@@ -103,21 +107,24 @@ class PerturbationStream:
     def __init__(self, neighbourhood: Neighbourhood, seed: int, start: int = 0) -> None:
         self.neighbourhood, self.seed, self.at = neighbourhood, seed, start
         self._last: Perturbations | None = None
+        self._taken: Candidates | None = None
         self._first = start
 
     def take(self, n: int) -> Candidates:
         """Take the next ``n`` perturbed rows."""
         p = self.neighbourhood.perturb(self.seed, self.at, self.at + n)
         self._last, self._first = p, self.at
-        position = np.arange(self.at, self.at + n)
+        self._taken = Candidates(p.design, np.arange(self.at, self.at + n))
         self.at += n
-        return Candidates(p.design, position)
+        return self._taken
 
     def drawn(self, candidates: Candidates) -> tuple[Perturbations, bool]:
         """Return the perturbations the candidates were taken from, and whether they are all."""
         if self._last is None:  # pragma: no cover - candidates come from take
             msg = "nothing was taken"
             raise AssertionError(msg)
+        if candidates is self._taken:
+            return self._last, True
         whole = len(candidates) == len(self._last) and bool(
             np.all(candidates.position == np.arange(self._first, self._first + len(candidates)))
         )

@@ -50,6 +50,9 @@ class Ask:
         Memory that one model row takes.
     form
         Only rows of equal form are stacked into one call.
+    joined
+        Like ``make`` for all n values, with the one row of the next ask behind them: where the two
+        are asked together, nothing has to be copied.
     """
 
     make: Make
@@ -60,6 +63,7 @@ class Ask:
     keep_rows: bool = False
     row_bytes: int = 8
     form: Hashable = None
+    joined: Callable[[], tuple[Native, Ints | None]] | None = None
 
     @property
     def rows(self) -> int:
@@ -121,6 +125,9 @@ class Desk:
         error stands in its place.
         """
         out: list[Answer | CredexError | None] = [None] * len(asks)
+        if not self.sharing and self._fit_one_call(asks):
+            self._group(asks, list(range(len(asks))), out)
+            return [a for a in out if a is not None]
         waiting: dict[Hashable, tuple[list[int], Fraction]] = {}
         for i, ask in enumerate(asks):
             if self.sharing and ask.share is not None:
@@ -136,6 +143,15 @@ class Desk:
         for pending, _ in waiting.values():
             self._group(asks, pending, out)
         return [a for a in out if a is not None]
+
+    def _fit_one_call(self, asks: Sequence[Ask]) -> bool:
+        """Whether all asks go into one call: nearly always, and quickly told."""
+        if not asks:
+            return False
+        first = asks[0]
+        rows = sum(ask.rows for ask in asks)
+        alike = all(a.form == first.form and a.row_bytes == first.row_bytes for a in asks[1:])
+        return alike and (len(asks) == 1 or rows <= self.most_rows(first.row_bytes))
 
     def _group(
         self, asks: Sequence[Ask], which: list[int], out: list[Answer | CredexError | None]
@@ -188,10 +204,18 @@ class Desk:
             self.calls += 1
             self.seconds += seconds
 
-    def _call(self, asks: Sequence[Ask]) -> list[Answer]:
+    def _rows(self, asks: Sequence[Ask]) -> tuple[Native, list[Ints | None], list[int]]:
+        """Model rows of the asks, stacked; positions into each ask's own rows; how many it has."""
+        if len(asks) == 2 and asks[0].joined is not None:
+            rows, index = asks[0].joined()
+            index = index if index is None else index.reshape(asks[0].n, -1)
+            return rows, [index, None], [len(rows) - 1, 1]
         made = [ask.make(0, ask.n) for ask in asks]
-        sizes = [len(rows) for rows, _ in made]
-        rows = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])
+        stacked = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])
+        return stacked, [index for _, index in made], [len(rows) for rows, _ in made]
+
+    def _call(self, asks: Sequence[Ask]) -> list[Answer]:
+        rows, indices, sizes = self._rows(asks)
         n = sum(sizes)
         try:
             reply = self.box.ask(rows, n)
@@ -200,7 +224,7 @@ class Desk:
             raise
         self._counted(n, reply.seconds)
         out, start = [], 0
-        for ask, (_, index), size in zip(asks, made, sizes, strict=True):
+        for ask, index, size in zip(asks, indices, sizes, strict=True):
             raw = reply.y[start : start + size]
             start += size
             y, by_row = _reduced(raw, index, ask)

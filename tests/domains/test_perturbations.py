@@ -275,3 +275,32 @@ def test_pickled_domains_and_neighbourhoods_agree(
             )
             assert other.perturb(0, 0, 50).inputs().equals(here.perturb(0, 0, 50).inputs())
             assert other.active.tolist() == here.active.tolist()
+
+
+@pytest.mark.parametrize("kind", ["array", "integers", "frame", "mixed", "few", "moved"])
+def test_joined_is_unique_and_then_the_instance(floats: Any, kind: str) -> None:
+    few = pd.DataFrame({"a": list("uvu"), "b": [True, False, True]})
+    data = {
+        "array": floats,
+        "integers": np.arange(60).reshape(20, 3),
+        "frame": pd.DataFrame(floats),
+        "mixed": mixed().dropna(),
+        "few": few,
+        "moved": floats,
+    }[kind]
+    domain = Tabular(data, bins=None if kind == "moved" else "quartile")
+    here = domain.at(domain.split(data)[1])
+    out = here.perturb(0, 0, 300)
+    rows, index = out.unique()
+    assert out.joined is not None
+    both, same = out.joined()
+    assert len(both) == len(rows) + 1
+    stacked = domain.concat([rows, here.instance_inputs()])
+    if isinstance(both, pd.DataFrame):
+        pd.testing.assert_frame_equal(both, stacked)
+    else:
+        assert both.dtype == stacked.dtype
+        np.testing.assert_array_equal(both, stacked)
+    assert (index is None) == (same is None) == (kind != "few")
+    if index is not None:
+        np.testing.assert_array_equal(index, same)

@@ -7,7 +7,7 @@ perturbations (BayesLIME). Right of here there are only masks, design rows and o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -49,11 +49,15 @@ class Perturbations:
         tuple whose last part is the ``range`` of positions in the stream.
     rows
         Where the inputs come from; use the methods below.
+    joined
+        Like `unique`, with the instance itself as one more row behind; ``None`` if making both at
+        once saves nothing.
     """
 
     design: Design
     key: Hashable | None
     rows: PerturbedRows
+    joined: Callable[[], tuple[Native, Ints | None]] | None = None
 
     def __len__(self) -> int:
         return len(self.design)

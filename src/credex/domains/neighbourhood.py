@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Hashable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,9 @@ class TabularNeighbourhood:
     @cached_property
     def values(self) -> tuple[object, ...]:
         """Each feature's value for people to read; a group is one text, missing is ``None``."""
-        cells = [plain(self._x.objects(j)[0]) for j in range(self._x.n_columns)]
+        cells = [plain(cell) for cell in self._x.first_row()]
+        if not self._domain.grouped:  # then a feature is a column
+            return tuple(cells)
         names = self._x.names
         return tuple(
             cells[columns[0]]
@@ -69,16 +72,17 @@ class TabularNeighbourhood:
 
     def payload(self) -> dict[str, Any]:
         """Return the instance as JSON-safe values; `Tabular.restore` reads it back exactly."""
-        cells = [self._encoded(j) for j in range(self._x.n_columns)]
+        cells = [self._encoded(j, value) for j, value in enumerate(self._x.first_row())]
         try:
             label = encode(self.label)
         except TypeError:
             label = str(self.label)
         return {"values": cells, "label": label}
 
-    def _encoded(self, j: int) -> Any:
+    def _encoded(self, j: int, value: Any) -> Any:
+        if type(value) is float and math.isfinite(value):
+            return value
         x = self._x
-        value = x.objects(j)[0]
         try:
             cell = encode(value)
         except TypeError:
@@ -236,6 +240,8 @@ class TabularNeighbourhood:
     def unit(self) -> tuple[str, ...]:
         """``"per standard deviation"`` for continuous features, else ``"per same bin"``."""
         numbers = set(self._continuous)
+        if not numbers:
+            return ("per same bin",) * len(self.names)
         return tuple(
             "per standard deviation" if feature in numbers else "per same bin"
             for feature in range(len(self.names))
@@ -245,6 +251,9 @@ class TabularNeighbourhood:
     def feature_labels(self) -> tuple[str, ...]:
         """What a 1 in the design says: ``29 < age ≤ 41``, ``sex = female``, or just the name."""
         out = []
+        if not self._domain.grouped and not self._continuous:
+            labels, bins = self._population.labels, enumerate(self._at.tolist())
+            return tuple(labels.get(key) or self._condition(key[0]) for key in bins)
         for feature, columns in enumerate(self._domain.members):
             if feature in self._continuous:
                 out.append(self.names[feature])
@@ -312,7 +321,8 @@ class TabularNeighbourhood:
             if shared
             else None
         )
-        return Perturbations(design, key, TabularRows(population, draws, self._at, moved, numbers))
+        rows = TabularRows(population, draws, self._at, moved, numbers)
+        return Perturbations(design, key, rows, partial(rows.unique, then=self._x))
 
 
 def _date_texts(x: Table, j: int, edges: Floats) -> list[str]:

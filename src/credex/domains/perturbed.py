@@ -8,6 +8,7 @@ import numpy as np
 
 from credex.domains.forms import Column
 from credex.domains.population import Draws, Population
+from credex.domains.tables import Table
 from credex.typing import Floats, Ints, Native
 
 __all__ = ["TabularRows"]
@@ -75,26 +76,35 @@ class TabularRows:
             out[:, j] = scaled
         return out
 
-    def unique(self) -> tuple[Native, Ints | None]:
+    def unique(self, then: Table | None = None) -> tuple[Native, Ints | None]:
         """Distinct rows and the ``(n,)`` position of each row among them.
 
         Rows are searched for repeats only if every column has at most 256 distinct values and
-        none moved, and merged only if at most 0.7·n are distinct.
+        none moved, and merged only if at most 0.7·n are distinct. ``then``: one more row, behind
+        all of them.
         """
+        found = self._distinct()
+        if found is None:
+            return self.population.table.gather(self.draws.positions, self.moved, then), None
+        first, index = found
+        return self.population.table.gather(self.draws.positions[first], {}, then), index
+
+    def _distinct(self) -> tuple[Ints, Ints] | None:
+        """Where the distinct rows are, and which of them each row is; ``None``: no merging."""
         population = self.population
         n, p = self.draws.codes.shape
         if self.moved or n == 0:
-            return self.inputs(), None
+            return None
         positions = self.draws.positions
         small = np.empty((n, p), dtype=np.int16)
         for j in range(p):
             rows = population.few(j)
             if rows is None:
-                return self.inputs(), None
+                return None
             small[:, j] = rows[positions[:, j]]
         _, first, index = np.unique(
             small.view(f"V{2 * p}").reshape(-1), return_index=True, return_inverse=True
         )
         if len(first) > _PAYS * n:
-            return self.inputs(), None
-        return population.table.gather(positions[first], {}), index.reshape(-1).astype(np.int64)
+            return None
+        return first, index.reshape(-1).astype(np.int64)

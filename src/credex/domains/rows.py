@@ -31,7 +31,7 @@ class Row:
         The ``(n, p)`` numbers the columns are views of, or ``None``.
     """
 
-    columns: tuple[Any, ...]
+    columns: tuple[Any, ...] | NDArray[Any]
     position: int
     label: Any = None
     block: NDArray[Any] | None = None
@@ -45,7 +45,7 @@ class Row:
 
 
 def _numeric_row(block: NDArray[Any], label: Any) -> Row:
-    return Row(tuple(block.T), 0, label, block)
+    return Row(block.T, 0, label, block)
 
 
 def read_batch(table: Table, data: Any) -> list[Any]:

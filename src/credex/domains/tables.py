@@ -38,7 +38,8 @@ class Table:
     kinds
         How each of the p columns is treated by default.
     columns
-        p native columns of the same length; views of ``block`` where there is one.
+        p native columns of the same length; views of ``block`` where there is one, or simply its
+        transpose.
     block
         ``(n, p)`` buffer of a table with a single dtype, or ``None``.
     index
@@ -47,7 +48,7 @@ class Table:
 
     form: Form
     kinds: tuple[Kind, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] | NDArray[Any]
     block: NDArray[Any] | None
     index: Any
 
@@ -114,6 +115,13 @@ class Table:
         """Column j as n Python objects."""
         return self.form.objects(self.columns[j])
 
+    def first_row(self) -> list[Any]:
+        """Return the p values of the first row as Python objects."""
+        if self.block is not None and self.block.dtype.kind in "iufb":
+            row: list[Any] = self.block[0].tolist()
+            return row
+        return [self.objects(j)[0] for j in range(self.n_columns)]
+
     def missing(self, j: int) -> Masks:
         """``(n,)`` which values of column j are missing."""
         return self.form.missing(self.columns[j])
@@ -139,7 +147,7 @@ class Table:
 
     def with_block(self, block: NDArray[Any], index: Any) -> Table:
         """Return the same table with other rows in one buffer."""
-        return replace(self, block=block, columns=tuple(_views(block)), index=index)
+        return Table(self.form, self.kinds, block.T, block, index)
 
     def without_block(self) -> Table:
         """Return the same rows column by column, for when one column changes its dtype."""
@@ -158,6 +166,12 @@ class Table:
             for column, one in zip(apart.columns, x.columns, strict=True)
         )
         return replace(apart, columns=columns)
+
+    def _holds(self, x: Table) -> bool:
+        """Whether both are arrays and a row of ``x`` can simply be written into this one's."""
+        if not isinstance(self.form, NumpyForm) or self.block is None or x.block is None:
+            return False
+        return bool(self.block.dtype == x.block.dtype)
 
     def _wider(self, x: Table) -> bool:
         pairs = zip(self.columns, x.columns, strict=True)
@@ -178,6 +192,8 @@ class Table:
         if self.index is not None:
             index = self.form.take_index(self.index, np.tile(np.arange(rows), n))
         if self.block is not None and x.block is not None:
+            if rows == 1:
+                return self.form.block_frame(np.where(masks, x.block, self.block), index)
             # Long inner loops: one where over B·p contiguous values per mask.
             wide = np.where(
                 np.tile(masks, (1, rows)), np.tile(x.block[0], rows), self.block.reshape(-1)
@@ -207,16 +223,25 @@ class Table:
         ]
         return self.form.frame(columns, index)
 
-    def gather(self, positions: Ints, changed: dict[int, Column]) -> Native:
+    def gather(
+        self, positions: Ints, changed: dict[int, Column], then: Table | None = None
+    ) -> Native:
         """Each value from its own row: ``positions`` is ``(m, p)``; some columns are given.
 
-        Row labels are those of the rows that the first column comes from.
+        Row labels are those of the rows that the first column comes from. ``then``: one more row
+        behind, which costs no copy of the others if the tables are arrays of one dtype.
         """
+        if then is not None and not self._holds(then):
+            return self.form.concat([self.gather(positions, changed), then.native()])
         index = self.form.take_index(self.index, positions[:, 0])
         if self.block is not None:
-            wide = pick(self.block, positions)
+            m = len(positions)
+            wide = np.empty((m + (then is not None), self.n_columns), dtype=self.block.dtype)
+            pick(self.block, positions, out=wide[:m])
             for j, column in changed.items():
-                wide[:, j] = column
+                wide[:m, j] = column
+            if then is not None:
+                wide[m:] = then.block
             return self.form.block_frame(wide, index)
         columns = [
             changed[j] if j in changed else self.form.take(column, positions[:, j])
@@ -225,11 +250,11 @@ class Table:
         return self.form.frame(columns, index)
 
 
-def pick(block: NDArray[Any], positions: Ints) -> NDArray[Any]:
+def pick(block: NDArray[Any], positions: Ints, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """``(m, p)`` values of a C-contiguous ``(n, p)`` block, each from its own row."""
     width = block.shape[1]
     flat, offsets = block.reshape(-1), np.arange(width)
-    out: NDArray[Any] = np.empty(positions.shape, dtype=block.dtype)
+    out = np.empty(positions.shape, dtype=block.dtype) if out is None else out
     for start in range(0, len(positions), _CHUNK):  # temporaries stay in the processor's cache
         here = positions[start : start + _CHUNK] * width
         here += offsets

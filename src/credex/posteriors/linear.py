@@ -15,14 +15,12 @@ from credex.errors import InputError
 from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import Rows
+from credex.posteriors.rows import Rows, spans
+from credex.posteriors.spd import inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Weights
 
 InterceptKind = Literal["flat", "none"]
-
-SINGULAR = 1e-7
-"""A pivot below this, on a unit diagonal, means that the matrix has lost its digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +126,19 @@ class LinearPosterior:
         return (m.zz, m.zy, m.yy) if self.intercept_kind == "flat" else m.raw()
 
     @cached_property
+    def _prior(self) -> tuple[Floats, Floats]:
+        """Precisions λ and means m of the prior, ``(d,)`` each."""
+        return self.prior.precisions(self.d), self.prior.means(self.d)
+
+    @cached_property
     def _v(self) -> Floats:
-        a = self.products[0] + np.diag(self.prior.precisions(self.d))
+        a = self.products[0].copy()
+        a.flat[:: self.d + 1] += self._prior[0]
         return inverse_spd(a)
 
     @cached_property
     def _phi(self) -> Floats:
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
+        lam, m = self._prior
         return np.asarray(self._v @ (self.products[1] + (lam * m)[:, None]))
 
     @cached_property
@@ -142,13 +146,13 @@ class LinearPosterior:
         """Weighted residual sum of squares, ``(k,)``."""
         g, c, yy = self.products
         phi = self._phi
-        rss = yy - 2 * np.sum(phi * c, axis=0) + np.einsum("ik,ij,jk->k", phi, g, phi)
+        rss = yy + np.einsum("ik,ik->k", phi, g @ phi - 2 * c)
         return np.asarray(np.maximum(rss, 0.0))
 
     @cached_property
     def _s2(self) -> Floats:
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
-        shrink = np.sum(lam[:, None] * (self._phi - m[:, None]) ** 2, axis=0)
+        lam, m = self._prior
+        shrink = lam @ (self._phi - m[:, None]) ** 2
         return np.asarray((self._rss + shrink) / self.n)
 
     @cached_property
@@ -200,8 +204,8 @@ class LinearPosterior:
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         m = self.moments
-        with np.errstate(divide="ignore", invalid="ignore"):
-            r2 = np.where(m.yy > 0, 1 - self._rss / m.yy, np.nan)
+        r2 = np.full(self.k, np.nan)
+        r2 = 1 - np.divide(self._rss, m.yy, out=r2, where=m.yy > 0)
         return float(r2[0]) if self.squeeze else np.asarray(r2)
 
     def interval(
@@ -230,16 +234,29 @@ class LinearPosterior:
         return Interval(self._out(self._phi - half), self._out(self._phi + half), level)
 
     def _walk(self) -> Iterator[tuple[Floats, Floats, Weights, Floats]]:
-        """Yield centred rows, residuals ``(n, k)``, weights and hat values, chunk by chunk."""
+        """Yield centred rows, residuals ``(n, k)``, weights and hat values, piece by piece.
+
+        The rows are in a buffer: yours to change, and gone with the next piece.
+        """
         mom = self.moments
         flat = self.intercept_kind == "flat"
         centre = mom.z_mean if flat else np.zeros(self.d)
         top = mom.y_mean if flat else np.zeros(self.k)
         base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
+        v, phi = self._v, self._phi
+        buffers: Floats | None = None
         for z, y, w in self.rows.chunks():
-            zc = z - centre
-            h = w * (base + np.einsum("ij,ij->i", zc @ self._v, zc))
-            yield zc, y - top - zc @ self._phi, w, h
+            for part in spans(len(z), self.d):
+                m = part.stop - part.start
+                if buffers is None or m > buffers.shape[1]:
+                    buffers = np.empty((2, m, self.d))
+                zc = buffers[0, :m]
+                zc[:] = z[part]
+                zc -= centre
+                h = np.einsum("ij,ij->i", np.matmul(zc, v, out=buffers[1, :m]), zc)
+                h += base
+                h *= w[part]
+                yield zc, y[part] - top - zc @ phi, w[part], h
 
     @property
     def bias(self) -> Floats:
@@ -252,8 +269,8 @@ class LinearPosterior:
 
     @cached_property
     def _bias(self) -> Floats:
-        lam, m = self.prior.precisions(self.d), self.prior.means(self.d)
-        shrunk = np.maximum(1 - lam * np.diag(self._v), 1e-8)
+        lam, m = self._prior
+        shrunk = np.maximum(1 - lam * self._v.diagonal(), 1e-8)
         return np.asarray(self._v @ ((lam / shrunk)[:, None] * (self._phi - m[:, None])))
 
     @cached_property
@@ -345,37 +362,6 @@ class LinearPosterior:
 
     def _out(self, a: Floats) -> Floats:
         return np.asarray(a[..., 0] if self.squeeze else a)
-
-
-def inverse_spd(a: Floats) -> Floats:
-    """Inverse of a symmetric positive definite matrix by Cholesky, scaled to a unit diagonal.
-
-    A matrix that is singular to working precision gets a jitter of 1e-10 on the unit diagonal
-    (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
-    called directly: SciPy's wrappers cost more than the work for a dozen features.
-    """
-    from scipy.linalg.lapack import dpotrf, dpotri
-
-    d = len(a)
-    if d == 0:
-        return np.empty((0, 0))
-    root = np.sqrt(np.maximum(a.diagonal(), 0.0))
-    root[root == 0] = 1.0
-    scaled = a / (root[:, None] * root)
-    for jitter in (0.0, 1e-10, 1e-8, 1e-6):
-        if jitter:
-            scaled = scaled + jitter * np.eye(d)
-        factor, failed = dpotrf(scaled, lower=1)
-        if failed or (jitter == 0.0 and float(factor.diagonal().min()) < SINGULAR):
-            continue
-        half, failed = dpotri(factor, lower=1)
-        if failed:
-            continue
-        v = np.tril(half)
-        v += np.tril(v, -1).T
-        return np.asarray(v / (root[:, None] * root))
-    msg = "the perturbations do not determine the explanation; ask for more queries"
-    raise InputError(msg)
 
 
 def _moments(rows: Rows) -> Moments:

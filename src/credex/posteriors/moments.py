@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from credex.posteriors.rows import spans
 from credex.typing import Design, Floats
 
 
@@ -28,22 +29,29 @@ class Moments:
     @classmethod
     def of(cls, z: Design, y: Floats, w: Floats) -> Moments:
         """Moments of one batch: ``z (n, d)`` (booleans or floats), ``y (n, k)``, ``w (n,)``."""
+        n, d = z.shape
         total = float(w.sum())
         safe = total if total > 0 else 1.0
         y_mean = w @ y / safe
-        yc = y - y_mean
-        yy = np.einsum("n,nk,nk->k", w, yc, yc)
-        if z.dtype == np.bool_:  # ±½ is centred well enough: one pass less
-            root = np.sqrt(w)[:, None]
-            half = (z - 0.5) * root
-            mean = (root[:, 0] @ half) / safe
-            zz = half.T @ half - total * np.outer(mean, mean)  # BLAS does one half of it
-            zy = half.T @ (yc * root)
-            return cls(len(z), total, mean + 0.5, y_mean, zz, zy, yy)
-        z_mean = w @ z / safe
-        zc = z - z_mean
-        wz = zc * w[:, None]
-        return cls(len(z), total, z_mean, y_mean, wz.T @ zc, wz.T @ yc, yy)
+        root = np.sqrt(w)[:, None]
+        right = np.empty((n, 1 + y.shape[1]))  # of the products: roots, and y under them
+        right[:, :1] = root
+        yc = np.subtract(y, y_mean, out=right[:, 1:])
+        yc *= root
+        # ±½ is centred well enough; what is left of the mean comes off the products
+        centre = 0.5 if z.dtype == np.bool_ else w @ z / safe
+        zz, sums = np.zeros((d, d)), np.zeros((d, right.shape[1]))
+        buffer: Floats | None = None
+        for part in spans(n, d):
+            buffer = np.empty((part.stop, d)) if buffer is None else buffer
+            half = np.subtract(z[part], centre, out=buffer[: part.stop - part.start])
+            half *= root[part]
+            zz += half.T @ half  # BLAS does one half of it
+            sums += half.T @ right[part]
+        mean = sums[:, 0] / safe
+        zz -= np.multiply.outer(total * mean, mean)
+        yy = np.einsum("nk,nk->k", yc, yc)
+        return cls(n, total, mean + centre, y_mean, zz, sums[:, 1:], yy)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight

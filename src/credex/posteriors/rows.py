@@ -13,6 +13,9 @@ from credex.typing import Design, Floats, Weights
 CHUNK = 4096
 """Rows unpacked at a time: bounds the memory of everything that walks over the rows."""
 
+CACHE = 262_144
+"""Bytes of float rows worked on at a time: they stay in the processor's cache."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
@@ -30,14 +33,15 @@ class Block:
         """Pack ``design (n, d)``, ``y (n, k)``, ``w (n,)``."""
         n, d = design.shape
         if design.dtype == np.bool_:
-            return cls(n, d, np.packbits(design, axis=1), None, y, w)
+            return cls(n, d, _packed(design), None, y, w)
         return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
 
     def design(self, start: int, stop: int) -> Design:
         """Rows ``start`` to ``stop`` as they were given."""
         if self.packed is not None:
-            bits = np.unpackbits(self.packed[start:stop], axis=1, count=self.d)
-            return bits.view(np.bool_)
+            some = self.packed[start:stop]
+            bits = np.unpackbits(some.reshape(-1)).reshape(len(some), 8 * some.shape[1])
+            return np.ascontiguousarray(bits.view(np.bool_)[:, : self.d])
         if self.plain is None:  # pragma: no cover - one of the two is always there
             msg = "a block holds neither bits nor floats"
             raise AssertionError(msg)
@@ -78,11 +82,29 @@ class Rows:
 
     def y(self) -> Floats:
         """All outputs, ``(n, k)``."""
-        return np.concatenate([b.y for b in self.blocks])
+        return _all([b.y for b in self.blocks])
 
     def w(self) -> Weights:
         """All weights, ``(n,)``."""
-        return np.concatenate([b.w for b in self.blocks])
+        return _all([b.w for b in self.blocks])
+
+
+def spans(n: int, d: int) -> Iterator[slice]:
+    """Cut n rows of d floats into pieces that fit the cache; none but the last is odd."""
+    step = min(max(CACHE // (8 * max(d, 1)), 256) & ~1, CHUNK)
+    return (slice(s, min(s + step, n)) for s in range(0, n, step))
+
+
+def _all(parts: list[Floats]) -> Floats:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _packed(masks: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """``np.packbits(masks, axis=1)``, which is slow on short rows."""
+    n, d = masks.shape
+    wide = np.zeros((n, (d + 7) // 8 * 8), dtype=np.bool_)
+    wide[:, :d] = masks
+    return np.packbits(wide).reshape(n, wide.shape[1] // 8)
 
 
 def _join(a: Block, b: Block) -> Block:

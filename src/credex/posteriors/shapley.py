@@ -9,15 +9,18 @@ from functools import cached_property
 import numpy as np
 
 from credex.posteriors.belief import Belief
-from credex.posteriors.linear import inverse_spd
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import CHUNK
+from credex.posteriors.rows import spans
+from credex.posteriors.spd import inverse_spd
 from credex.posteriors.strata import strata
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs, Weights
 
 ROUNDOFF = 1e-13
 """Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
+
+KEEP_SIGNS = 131_072
+"""Masks up to this size (units × features) are kept as floats, too: one megabyte."""
 
 FLAT = Prior(precision=0.0)
 """BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
@@ -46,6 +49,15 @@ class Geometry:
         ``(m,)`` hat values of the units.
     prior
         The prior it was made with.
+    sizes
+        ``(m,)`` features in each mask.
+    heavy
+        ``(m,)`` weights times the rows that a unit stands for.
+    signs
+        ``(m, d)`` masks as ±½ if they are few, else ``None``: made again where needed.
+    even
+        How evenly the units share in the features' variances: 1 if all do alike, 1/m if one. The
+        mean over features of (Σp)²/Σp² over m, p being a unit's share for equal misfits.
     """
 
     masks: Masks
@@ -55,6 +67,10 @@ class Geometry:
     v: Floats
     leverage: Floats
     prior: Prior
+    sizes: Floats
+    heavy: Weights
+    signs: Floats | None
+    even: float
 
     @classmethod
     def of(
@@ -72,44 +88,52 @@ class Geometry:
         the whole coalitions.
         """
         layers = strata(masks.shape[1], paired=paired)
-        w, fraction = layers.weigh(layers.index(masks))
-        masks = masks if columns is None else masks[:, columns]
+        sizes = masks @ np.ones(masks.shape[1])  # quicker than a sum of booleans
+        w, fraction = layers.weigh(layers.of_sizes(sizes))
+        if columns is not None:
+            masks = masks[:, columns]
+            sizes = masks @ np.ones(masks.shape[1])
         d = masks.shape[1]
         thinning = 1.0 - fraction if uniform else np.where(fraction >= 1.0, 0.0, 1.0)
-        rows = 2.0 if paired else 1.0
+        signs = _signs(masks) if masks.size <= KEEP_SIGNS else None
+        heavy = (2.0 if paired else 1.0) * w
+        root = np.sqrt(heavy)[:, None]
         gram = np.zeros((d, d))
-        for s, z in signed(masks):
-            gram += (z * (rows * w[s : s + len(z)])[:, None]).T @ z
+        for part, z in signed(masks, signs):
+            half = z * root[part]
+            gram += half.T @ half  # BLAS does one half of it
         # Only what happens on the plane counts: a multiple of 11ᵀ more changes nothing there.
-        lam = prior.precisions(d)
-        a = gram + np.diag(lam)
-        inverse = inverse_spd(a + float(np.trace(a)) / d**2)
+        gram.flat[:: d + 1] += prior.precisions(d)
+        inverse = inverse_spd(gram + float(np.trace(gram)) / d**2)
         ones = inverse.sum(axis=1)
-        v = inverse - np.outer(ones, ones) / ones.sum()
-        leverage = np.concatenate([np.einsum("ij,ij->i", z @ v, z) for _, z in signed(masks)])
-        leverage *= rows * w
-        return cls(masks, paired, w, thinning, v, leverage, prior)
+        v = inverse - np.multiply.outer(ones, ones) / ones.sum()
+        leverage, scale = np.empty(len(masks)), w * np.maximum(thinning, 0.0)
+        total, square = np.zeros(d), np.zeros(d)
+        for part, z in signed(masks, signs):
+            reach = z @ v
+            np.einsum("ij,ij->i", reach, z, out=leverage[part])
+            reach *= reach
+            total += scale[part] @ reach
+            reach *= reach
+            square += scale[part] ** 2 @ reach
+        leverage *= heavy
+        some = square > 0
+        even = float((total[some] ** 2 / square[some]).mean() / len(masks)) if some.any() else 1.0
+        return cls(masks, paired, w, thinning, v, leverage, prior, sizes, heavy, signs, even)
+
+    def signed(self) -> Iterator[tuple[slice, Floats]]:
+        """Walk over the masks as ±½, see `signed`."""
+        return signed(self.masks, self.signs)
+
+    @cached_property
+    def spent(self) -> float:
+        """Parameters that the units were spent on."""
+        return float(self.leverage.sum())
 
     @property
     def rows(self) -> float:
         """Rows of the regression a unit stands for: 2 for a pair."""
         return 2.0 if self.paired else 1.0
-
-    @cached_property
-    def even(self) -> float:
-        """How evenly the units share in the features' variances: 1 if all do alike, 1/m if one.
-
-        The mean over features of (Σp)²/Σp² over m, p being a unit's share for equal misfits.
-        """
-        total, square = np.zeros(self.masks.shape[1]), np.zeros(self.masks.shape[1])
-        scale = self.weights * np.maximum(self.thinning, 0.0)
-        for s, z in signed(self.masks):
-            p = (z @ self.v) ** 2 * scale[s : s + len(z), None]
-            total += p.sum(axis=0)
-            square += np.einsum("ij,ij->j", p, p)
-        some = square > 0
-        each = total[some] ** 2 / square[some]
-        return float(each.mean() / len(self.masks)) if some.any() else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,11 +190,9 @@ class ShapleyPosterior:
     @cached_property
     def _target(self) -> Floats:
         """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
-        g = self.geometry
-        d = g.masks.shape[1]
-        size = g.masks.sum(axis=1, dtype=np.float64)[:, None]
+        d, size = self.geometry.masks.shape[1], self.geometry.sizes[:, None]
         size = size if self.y_complement is None else size - d / 2
-        return np.asarray(self.response - size * self.total / d)
+        return np.asarray(self.response - size * (self.total / d))
 
     @property
     def response(self) -> Floats:
@@ -184,9 +206,9 @@ class ShapleyPosterior:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
         g, d = self.geometry, self.geometry.masks.shape[1]
         rhs = np.zeros((d, self.y.shape[1]))
-        for s, z in signed(g.masks):
-            e = s + len(z)
-            rhs += z.T @ (self._target[s:e] * (g.rows * g.weights[s:e])[:, None])
+        target = self._target * g.heavy[:, None]
+        for part, z in g.signed():
+            rhs += z.T @ target[part]
         lam, m = g.prior.precisions(d), g.prior.means(d)
         rhs += lam[:, None] * (m[:, None] - self.total / d)
         phi = self.total / d + g.v @ rhs
@@ -198,8 +220,8 @@ class ShapleyPosterior:
         d = self.geometry.masks.shape[1]
         phi = self.mean - self.total / d
         out = self._target.copy()
-        for s, z in signed(self.geometry.masks):
-            out[s : s + len(z)] -= z @ phi
+        for part, z in self.geometry.signed():
+            out[part] -= z @ phi
         return out
 
     @cached_property
@@ -215,22 +237,24 @@ class ShapleyPosterior:
         square = thin * self.residual**2 / free
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
             square = square + (1 - thin) * self._unit_noise
-        u = np.sqrt(square) * (g.rows * g.weights)[:, None]
-        meat = np.zeros((d, d, k))
-        for s, z in signed(g.masks):
+        u = np.sqrt(square) * g.heavy[:, None]
+        meat = np.zeros((k, d, d))
+        for part, z in g.signed():
             for j in range(k):
-                zu = z * u[s : s + len(z), j : j + 1]
-                meat[:, :, j] += zu.T @ zu
+                zu = z * u[part, j : j + 1]
+                meat[j] += zu.T @ zu
         lam, m = g.prior.precisions(d), g.prior.means(d)
         if np.any(lam > 0):
             shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
             pull = lam[:, None] * (self.mean - m[:, None]) / shrunk
-            meat += np.einsum("ij,jk->ijk", np.eye(d), pull**2)
-        out = np.stack([g.v @ meat[:, :, j] @ g.v for j in range(k)], axis=2)
+            meat[:, np.arange(d), np.arange(d)] += pull.T**2
+        out = np.empty((d, d, k))
+        for j in range(k):
+            out[:, :, j] = g.v @ meat[j] @ g.v
         # With hardly more units than parameters the sandwich can miss features altogether: some
         # of the plain variance then, which is soon nothing.
-        spare = max(len(self.y) - float(g.leverage.sum()), 1.0)
-        plain = (g.rows * g.weights) @ self.residual**2 / spare * float(thin.mean())
+        spare = max(len(self.y) - g.spent, 1.0)
+        plain = g.heavy @ self.residual**2 / spare * float(thin.mean())
         out += g.v[:, :, None] * plain / spare**2
         if self.noise is not None:
             out += self._anchor_share(self.noise)
@@ -262,11 +286,10 @@ class ShapleyPosterior:
         to_total = (1.0 - g.v @ lam) / d
         to_base = -to_total
         if self.y_complement is None:
-            size = g.masks.sum(axis=1, dtype=np.float64)
             pull_total, pull_base = np.zeros(d), np.zeros(d)
-            for s, z in signed(g.masks):
-                w = g.weights[s : s + len(z)]
-                pull_total += z.T @ (w * size[s : s + len(z)] / d)
+            for part, z in g.signed():
+                w = g.weights[part]
+                pull_total += z.T @ (w * g.sizes[part] / d)
                 pull_base += z.T @ w
             to_total = to_total - g.v @ pull_total
             to_base = -to_total - g.v @ pull_base
@@ -281,8 +304,7 @@ class ShapleyPosterior:
         Satterthwaite's, for sandwiches after Bell and McCaffrey (2002): a variance that a few
         units decide is known as badly as that of a few. Fewer if little is known of the noise.
         """
-        spare = len(self.y) - float(self.geometry.leverage.sum())
-        own = max(spare * self.geometry.even, 1.0)
+        own = max((len(self.y) - self.geometry.spent) * self.geometry.even, 1.0)
         if self.noise is None:
             return own
         thin = np.maximum(self.geometry.thinning, 0.0)
@@ -302,15 +324,15 @@ class ShapleyPosterior:
     @cached_property
     def _row_errors(self) -> tuple[Floats, Floats]:
         """Weighted squared residuals and weighted squared deviations of v over the rows."""
-        w = self.geometry.weights[:, None]
-        if self.y_complement is None:
-            ys, ws, rss = self.y, w, np.sum(w * self.residual**2, axis=0)
-        else:
-            even = (self.y + self.y_complement) / 2 - self.base - self.total / 2
-            rss = 2 * np.sum(w * (self.residual**2 + even**2), axis=0)
-            ys, ws = np.concatenate([self.y, self.y_complement]), np.concatenate([w, w])
-        mean = np.sum(ws * ys, axis=0) / ws.sum()
-        return rss, np.sum(ws * (ys - mean) ** 2, axis=0)
+        w, y, other = self.geometry.weights, self.y, self.y_complement
+        if other is None:
+            mean = w @ y / w.sum()
+            return w @ self.residual**2, w @ (y - mean) ** 2
+        middle = (y + other) / 2
+        mean = w @ middle / w.sum()
+        even = middle - (self.base + self.total / 2)
+        spread = w @ ((y - mean) ** 2 + (other - mean) ** 2)
+        return 2 * (w @ (self.residual**2 + even**2)), spread
 
     @property
     def n(self) -> int:
@@ -335,8 +357,8 @@ class ShapleyPosterior:
     def r2(self) -> Floats:
         """Weighted R² of the additive explanation over the coalitions, ``(k,)``."""
         rss, spread = self._row_errors
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(spread > 0, 1 - rss / spread, np.nan)
+        unknown = np.full(len(spread), np.nan)
+        return np.asarray(1 - np.divide(rss, spread, out=unknown, where=spread > 0))
 
     def predictive_variance(self, Z: Design) -> Floats:
         """Return var v(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11), ``(n, k)``."""
@@ -357,15 +379,22 @@ def sandwich_total(masks: Masks, residual: Floats, *, paired: bool) -> Floats:
     square = np.maximum(g.thinning, 0.0)[:, None] * residual**2
     if paired:
         square = square / np.maximum(1 - g.leverage, 1e-8)[:, None]
-    z = np.subtract(masks, np.float64(0.5))
+    z = _signs(masks)
     onto = ((z @ g.v) ** 2).sum(axis=1) * (g.rows * g.weights) ** 2
     return np.asarray(onto @ square)
 
 
-def signed(masks: Masks) -> Iterator[tuple[int, Floats]]:
-    """Walk over masks as ±½, at most ``CHUNK`` at a time: ``(start, rows)``.
+def signed(masks: Masks, signs: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
+    """Walk over masks as ±½, some at a time: where they are, and the rows.
 
     A constant more or less in a row is nothing on the plane Σφ = const; ±½ keeps it small.
+    ``signs``: all of them, if they were made before.
     """
-    half = np.float64(0.5)
-    return ((s, np.subtract(masks[s : s + CHUNK], half)) for s in range(0, len(masks), CHUNK))
+    parts = spans(*masks.shape)
+    if signs is not None:
+        return ((part, signs[part]) for part in parts)
+    return ((part, _signs(masks[part])) for part in parts)
+
+
+def _signs(masks: Masks) -> Floats:
+    return np.subtract(masks, np.float64(0.5))

@@ -35,7 +35,11 @@ class Strata:
 
     def index(self, masks: Masks) -> Ints:
         """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
-        size = masks.sum(axis=1, dtype=np.int64)
+        return self.of_sizes(masks @ np.ones(self.d))
+
+    def of_sizes(self, sizes: Floats) -> Ints:
+        """Stratum of masks of these sizes, ``(n,)``."""
+        size = sizes.astype(np.int64)
         return np.asarray((np.minimum(size, self.d - size) if self.paired else size) - 1)
 
     def weigh(self, stratum: Ints) -> tuple[Weights, Floats]:
@@ -57,14 +61,15 @@ class Strata:
         return w / w.mean(), (asked / there)[of_unit]
 
     def _cells(self, drawn: Floats) -> Ints:
-        cell = np.zeros(len(drawn), dtype=np.int64)
+        cells: list[int] = []
         current, members, got = 0, 0, 0.0
-        for s, n in enumerate(drawn):
-            cell[s] = current
+        for n, there in zip(drawn.tolist(), self.count.tolist(), strict=True):
+            cells.append(current)
             members, got = members + 1, got + n
-            complete = members == 1 and n == self.count[s]
+            complete = members == 1 and n == there
             if got >= SMALLEST_CELL or complete:
                 current, members, got = current + 1, 0, 0.0
+        cell = np.array(cells, dtype=np.int64)
         if members and current > 0:
             cell[cell == current] = current - 1
         return cell

@@ -15,7 +15,7 @@ from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.posteriors.rows import Rows
 from credex.samplers import Candidates, Predictive, Sampler
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Floats, Masks, Outputs
+from credex.typing import Floats, Ints, Masks, Native, Outputs
 from credex.value import Answer, Ask, Make
 
 T = TypeVar("T")
@@ -24,6 +24,10 @@ Talk = Generator[list[Ask], list[Answer], T]
 
 LOGIT_EDGE = 1e-6
 """Probabilities are clipped this far from 0 and 1 before ``link="logit"``."""
+
+ONE = np.ones(1)
+"""Weights of a value that is one row."""
+ONE.flags.writeable = False
 
 ANCHOR_REPEATS = 4
 """How often a noisy model is asked for f(x) and for the base value, at least."""
@@ -286,7 +290,7 @@ def instance(nb: Neighbourhood) -> Ask:
     return Ask(
         lambda _a, _b: (nb.instance_inputs(), None),
         1,
-        np.ones(1),
+        ONE,
         row_bytes=nb.row_bytes,
         form=nb.form,
     )
@@ -295,3 +299,14 @@ def instance(nb: Neighbourhood) -> Ask:
 def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:
     """How to make the model rows of ``masks (n, d)``."""
     return lambda a, b: nb.coalition_inputs(masks[a:b], merge=merge)
+
+
+def and_full(nb: Neighbourhood, masks: Masks) -> Callable[[], tuple[Native, Ints | None]]:
+    """How to make the model rows of ``masks (n, d)`` and behind them x, the full mask's."""
+
+    def make() -> tuple[Native, Ints | None]:
+        more = np.ones((len(masks) + 1, masks.shape[1]), dtype=np.bool_)
+        more[:-1] = masks
+        return nb.coalition_inputs(more, merge=False)
+
+    return make

@@ -33,6 +33,7 @@ from credex.recipes.base import (
     Fitted,
     Settings,
     Talk,
+    and_full,
     coalitions,
     instance,
     linked,
@@ -46,7 +47,7 @@ from credex.recipes.base import (
 from credex.recipes.forecasts import shapley_forecast
 from credex.recipes.noise import anchor_variance, with_noise
 from credex.recipes.sparse import sparse
-from credex.samplers import Candidates, Predictive, checked
+from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence, Sequence, ShapleySequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream
@@ -172,7 +173,9 @@ class ShapleyRecipe:
         answers = yield self._ends(repeats)
         self._absorb_ends(answers, 2 * repeats)
         if self.d <= 1 and not self.settings.noisy and ceiling >= 2 + self._repeat_cost:
-            answers = yield [self._ends(1)[1]]  # nothing else will be asked: repeat it now
+            answers = yield [
+                instance(self.neighbourhood)
+            ]  # nothing else will be asked: repeat it now
             self.asked = self.asked.spend(answers, self._repeat_cost, checked=True)
             self._check_repeat(answers[0])
 
@@ -192,19 +195,29 @@ class ShapleyRecipe:
         return [base, instance(nb)] * repeats
 
     def _absorb_ends(self, answers: list[Answer], queries: int) -> None:
+        by_row = answers[0].by_row
+        base_by_row = self.asked.base_by_row if by_row is None else by_row[0]
+        if not self.settings.noisy:
+            self.asked = self.asked.spend(
+                answers,
+                queries,
+                base=self._linked(answers[0].y)[0],
+                full=self._linked(answers[1].y)[0],
+                base_by_row=base_by_row,
+            )
+            return
         bases = self._linked(np.concatenate([a.y for a in answers[0::2]]))
         fulls = self._linked(np.concatenate([a.y for a in answers[1::2]]))
         ends = np.stack([bases, fulls], axis=1)
         if self.asked.anchors is not None:
             ends = np.concatenate([self.asked.anchors, ends])
-        by_row = answers[0].by_row
         self.asked = self.asked.spend(
             answers,
             queries,
             base=ends[:, 0].mean(axis=0),
             full=ends[:, 1].mean(axis=0),
-            anchors=ends if self.settings.noisy else None,
-            base_by_row=self.asked.base_by_row if by_row is None else by_row[0],
+            anchors=ends,
+            base_by_row=base_by_row,
         )
 
     @property
@@ -215,7 +228,8 @@ class ShapleyRecipe:
         """Let the sampler choose at most ``n`` coalitions."""
         with self.context.lock:
             chosen = self.settings.sampler.select(self.stream, n, fit, rng)
-            chosen = checked(chosen, n, paired=self.paired)
+            own = isinstance(self.settings.sampler, Paired)
+            chosen = checked(chosen, n, paired=self.paired, trusted=own)
             if isinstance(self.stream, MaskStream):
                 self.stream.keep_rest(chosen)
             return chosen
@@ -224,22 +238,30 @@ class ShapleyRecipe:
         """Ask for the coalitions in calls of at most ``most_rows`` rows."""
         nb, masks = self.neighbourhood, candidates.design
         keep = self.settings.background_uncertainty
+        paper = self.settings.recipe == "paper"  # may ask several masks that are the same row
         # the repeated row and the ends go into the same call
         extra = 1 + 2 * self._anchors_due(len(masks)) * len(self.weights)
         for s, e in self._spans(len(masks), most_rows - extra):
             part = masks[s:e]
-            make = coalitions(nb, self._wide(part), merge=not self.settings.noisy)
+            wide = self._wide(part)
             ask = Ask(
-                make, e - s, self.weights, keep_rows=keep, row_bytes=nb.row_bytes, form=nb.form
+                coalitions(nb, wide, merge=not self.settings.noisy),
+                e - s,
+                self.weights,
+                keep_rows=keep,
+                row_bytes=nb.row_bytes,
+                form=nb.form,
+                joined=and_full(nb, wide) if self._repeat_cost and not paper else None,
             )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
             )
             due = self._anchors_due(e - s)
-            asks += self._ends(due)
+            if due:
+                asks += self._ends(due)
             if again:
-                asks.append(self._ends(1)[1])
+                asks.append(instance(nb))
             answers = yield asks
             y = self._linked(same_outputs(answers[0].y, self.asked.full))
             grown = [b for b in (self.asked.by_row, answers[0].by_row) if b is not None]
@@ -388,6 +410,7 @@ class ShapleyRecipe:
         if self.paired:  # a call may have failed between the two of a pair
             masks, y = masks[: len(masks) // 2 * 2], y[: len(y) // 2 * 2]
         first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)
+        first = np.ascontiguousarray(first)
         if self.asked.anchors is None:
             return first, y1, y2, None
         return with_noise(first, y1, y2, self.asked.anchors)

@@ -12,11 +12,13 @@ from credex.errors import InputError
 from credex.kernels import Exponential
 from credex.posteriors import Belief, ErrorPosterior, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
+    ONE,
     Asked,
     Context,
     Fitted,
     Settings,
     Talk,
+    and_full,
     coalitions,
     instance,
     linked,
@@ -27,12 +29,12 @@ from credex.recipes.base import (
     unlinked,
 )
 from credex.recipes.forecasts import linear_forecast
-from credex.samplers import Candidates, Predictive, checked
+from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.selection import choose
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Floats, Ints, Masks, Native
+from credex.typing import Floats, Ints, Masks, Native, Weights
 from credex.value import Ask
 
 
@@ -157,7 +159,8 @@ class SurrogateRecipe:
         """Let the sampler choose at most ``n`` perturbations."""
         with self.context.lock:
             chosen = self.settings.sampler.select(self.stream, n, fit, rng)
-            chosen = checked(chosen, n, paired=self.paired)
+            own = isinstance(self.settings.sampler, Paired)
+            chosen = checked(chosen, n, paired=self.paired, trusted=own)
             if isinstance(self.stream, MaskStream):
                 self.stream.keep_rest(chosen)
             return chosen
@@ -174,9 +177,15 @@ class SurrogateRecipe:
             if isinstance(stream, PerturbationStream):
                 ask = self._table_ask(stream, candidates, s, e)
             else:
-                nb = self.neighbourhood
-                make = coalitions(nb, part.design)
-                ask = Ask(make, e - s, np.ones(1), row_bytes=nb.row_bytes, form=nb.form)
+                nb, masks = self.neighbourhood, part.design
+                ask = Ask(
+                    coalitions(nb, masks),
+                    e - s,
+                    ONE,
+                    row_bytes=nb.row_bytes,
+                    form=nb.form,
+                    joined=and_full(nb, masks),
+                )
             asks = [ask]
             again = self._affords_repeat(self.limit) and not (
                 self.asked.checked or self.settings.noisy
@@ -185,18 +194,21 @@ class SurrogateRecipe:
                 asks.append(self._instance())
             answers = yield asks
             y = linked(same_outputs(answers[0].y, self.asked.full), self.settings.link)
-            self._absorb(part, y)
+            w = np.asarray(self.kernel.weights(part.design, self.origin))
             self.asked = self.asked.spend(
                 answers,
                 e - s + (self._repeat_cost if again else 0),
+                rows=self.asked.rows.add(part.design, y, w),
                 checked=self.asked.checked or again,
                 cursor=int(part.position[-1]) + 1 if not self.by_masks else 0,
             )
+            self._absorb(part, y, w)
             if again and self.asked.full is not None:
                 link, again_y = self.settings.link, linked(answers[1].y, self.settings.link)[0]
                 first = unlinked(self.asked.full, link)
                 check_repeat(first, unlinked(again_y, link), answers[1].same)
-        if isinstance(stream, PerturbationStream):  # what was looked at and left is gone
+        # what was looked at and left is gone
+        if isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at:
             self.asked = replace(self.asked, cursor=stream.at)
 
     def _table_ask(self, stream: PerturbationStream, candidates: Candidates, s: int, e: int) -> Ask:
@@ -216,27 +228,27 @@ class SurrogateRecipe:
             key = (
                 None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
             )
+            alone = self.settings.noisy or (s, e) != (0, len(drawn))
             return Ask(
                 make,
                 e - s,
-                np.ones(1),
+                ONE,
                 share=key,
                 first=first,
                 row_bytes=nb.row_bytes,
                 form=nb.form,
+                joined=None if alone else drawn.joined,
             )
         chosen = candidates.position[s:e] - stream.first
         return Ask(
             lambda a, b: (drawn.pick(chosen[a:b]), None),
             e - s,
-            np.ones(1),
+            ONE,
             row_bytes=nb.row_bytes,
             form=nb.form,
         )
 
-    def _absorb(self, part: Candidates, y: Floats) -> None:
-        w = np.asarray(self.kernel.weights(part.design, self.origin))
-        self.asked = replace(self.asked, rows=self.asked.rows.add(part.design, y, w))
+    def _absorb(self, part: Candidates, y: Floats, w: Weights) -> None:
         p = self._posterior
         if isinstance(p, LinearPosterior) and p.n == self.asked.rows.n - len(part):
             self._posterior = p.update(part.design, y, w)

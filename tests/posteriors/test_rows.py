@@ -1,0 +1,46 @@
+"""Asked rows: packed and unpacked without loss, cut into pieces that cover everything."""
+
+import numpy as np
+import pytest
+
+from credex import LinearPosterior
+from credex.posteriors import rows as packed_rows
+from credex.posteriors.rows import CHUNK, Rows, spans
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 12, 64, 65])
+@pytest.mark.parametrize("n", [1, 2, 333, CHUNK + 5])
+def test_masks_come_back_as_they_were(n, d):
+    rng = np.random.default_rng(d)
+    z = rng.random((n, d)) < 0.5
+    rows = Rows().add(z[: n // 2], np.zeros((n // 2, 1)), np.ones(n // 2)) if n > 1 else Rows()
+    rows = rows.add(z[n // 2 :], np.zeros((n - n // 2, 1)), np.ones(n - n // 2))
+    np.testing.assert_array_equal(rows.design(), z)
+    bits = np.concatenate([b.packed for b in rows.blocks])
+    np.testing.assert_array_equal(bits, np.packbits(z, axis=1))  # what JSON files hold
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (1001, 12), (9000, 3), (5000, 100), (700, 5000)])
+def test_spans_cover_all_rows_once_and_never_part_a_pair(n, d):
+    parts = list(spans(n, d))
+    assert [i for p in parts for i in range(p.start, p.stop)] == list(range(n))
+    assert all(p.start % 2 == 0 for p in parts)
+
+
+@pytest.mark.parametrize("design", ["masks", "numbers"])
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_a_fit_does_not_depend_on_how_rows_are_cut(design, cluster, monkeypatch):
+    rng = np.random.default_rng(1)
+    z = rng.random((3000, 9)) < 0.3
+    z = z if design == "masks" else z + rng.normal(size=z.shape)
+    y = np.stack([z @ rng.normal(size=9) + rng.normal(size=3000), 1e6 + z[:, 0] * 2.0], axis=1)
+    w = rng.random(3000)
+
+    def fitted():
+        p = LinearPosterior.fit(z, y, w, cluster=cluster)
+        return p.mean, p.robust_covariance(), np.asarray(p.robust_dof), p.s2, p.r2
+
+    whole = fitted()
+    monkeypatch.setattr(packed_rows, "CACHE", 1)  # 256 rows at a time
+    for a, b in zip(whole, fitted(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
