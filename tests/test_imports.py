@@ -28,6 +28,7 @@ ORDER = [
     "goals batch",
     "verify metrics zoom",
     "assemble",
+    "engine",
     "explainer",
     "explainers",
     "__init__",

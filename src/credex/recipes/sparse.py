@@ -12,7 +12,8 @@ from credex.selection import choose
 from credex.typing import Floats, Masks
 
 if TYPE_CHECKING:
-    from credex.recipes.shapley import Fit, ShapleyRecipe
+    from credex.recipes.coalitions import Fit
+    from credex.recipes.shapley import ShapleyRecipe
 
 
 def sparse(recipe: ShapleyRecipe, p: Fit) -> tuple[Belief, ErrorPosterior, Floats, Masks]:

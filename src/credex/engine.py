@@ -1,0 +1,228 @@
+"""What runs an explainer: from an instance and options to a recipe, a plan and a run."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Unpack
+
+from credex.assemble import Assembly
+from credex.batch import Case, drive
+from credex.blackbox import BlackBox
+from credex.domains import Domain, Neighbourhood, Tabular
+from credex.errors import InputError
+from credex.explanation import Explanation
+from credex.goals import Goals
+from credex.loop import Plan, Run, State, run
+from credex.options import Options, OptionsDict
+from credex.posteriors import Prior
+from credex.recipes.base import Asked, Context, Recipe, Settings
+from credex.samplers import check_still_random
+from credex.stopping import Forecast
+from credex.value import Desk
+
+__all__ = ["Engine", "Start"]
+
+Start = Explanation | Forecast | None
+"""What a run may go on from."""
+
+
+class Engine(ABC):
+    """The inside of `credex.explainer.Explainer`: not part of the public contract."""
+
+    method: ClassVar[str]
+    default_sampler: ClassVar[str]
+    default_prior: ClassVar[Prior]
+    default_ceiling: ClassVar[int]
+
+    def __init__(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> None:
+        if isinstance(data, Domain):
+            if groups is not None:
+                msg = "give groups= to the domain (cx.Tabular(X, groups=…)), not to the explainer"
+                raise InputError(msg)
+            self.domain: Domain = data
+        else:
+            self.domain = Tabular(data, groups=groups)
+        self.model = model
+        self.options = Options().override(options)
+        self.box = BlackBox(model, self.options.target)
+        self._context = Context()  # masks and factorisations of a seed, made once
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without what can be made again."""
+        return {k: v for k, v in self.__dict__.items() if k != "_context"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._context = Context()
+
+    def prepare(
+        self, case: Case, goals: Goals, options: Options, context: Context
+    ) -> tuple[Recipe, Plan]:
+        """Look at one instance and plan its run; every check that needs no model happens here."""
+        nb = self._neighbourhood(case)
+        asked = None
+        if case.start is not None:
+            own, given = nb.payload(), case.start.payload
+            if json.dumps(own, default=str) != json.dumps(given, default=str):
+                msg = "start= is an explanation of another instance; leave it out"
+                raise InputError(msg)
+            asked = case.start.asked
+            if options.posterior == "auto" and case.start.sampler == "focused":
+                options = replace(options, posterior="gp")  # a regression needs random pairs
+        settings, why = self._decided(options, goals, nb)
+        if case.start is not None:
+            check_still_random(case.start.sampler, settings.sampler, settings.sampler_name)
+        settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
+        recipe = self._recipe(nb, settings, context, asked)
+        recipe.why = why
+        return recipe, goals.plan(recipe, self.default_ceiling)
+
+    def _decided(
+        self, options: Options, goals: Goals, nb: Neighbourhood
+    ) -> tuple[Settings, tuple[str, ...]]:
+        """Settings with ``posterior="auto"`` decided, and why; nothing to say if it was not."""
+        del goals, nb
+        return self._settings(options), ()
+
+    def begin(
+        self, recipe: Recipe, plan: Plan, desk: Desk, options: Options, *, pace: bool, cohort: Any
+    ) -> Run:
+        """Return the generator of one run."""
+        nb = recipe.neighbourhood
+        make = Assembly(
+            self.method,
+            self._labels(nb),
+            self._units(nb),
+            (*recipe.why, *self._notes(nb, options)),
+            recipe,
+            desk.box,
+            {
+                **self._fingerprint(options),
+                "seed": recipe.settings.seed,
+                "cohort": cohort,
+                "options": options.kept(),
+            },
+        )
+        return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), pace=pace)
+
+    def desk(self, options: Options, *, sharing: bool = False) -> Desk:
+        """Return a desk for the model with these options."""
+        same = options.target == self.options.target
+        box = self.box if same else BlackBox(self.model, options.target)
+        return Desk(box, self.domain, options.batch_rows, sharing=sharing)
+
+    # -- the pieces ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _recipe(
+        self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
+    ) -> Recipe: ...
+
+    @abstractmethod
+    def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def _units(self, nb: Neighbourhood) -> tuple[str, ...]: ...
+
+    def _settings(self, o: Options) -> Settings:
+        sampler, name = o.sampler_object(self.default_sampler)
+        prior = o.prior
+        if prior is None:
+            prior = Prior() if o.recipe == "paper" else self.default_prior
+        return Settings(
+            sampler=sampler,
+            sampler_name=name,
+            posterior=o.posterior,
+            prior=prior,
+            seed=int(o.seed),
+            level=float(o.level),
+            link=o.link,
+            noisy=o.noisy,
+            recipe=o.recipe,
+            robust=o.robust,
+            features=o.features,
+            selection=o.selection,
+            background_uncertainty=o.background_uncertainty,
+            kernel=o.kernel,
+        )
+
+    def _neighbourhood(self, case: Case) -> Neighbourhood:
+        if case.cohort is None:
+            return self.domain.at(case.x)
+        if not isinstance(self.domain, Tabular):
+            msg = "cohort= works with cx.Tabular only"
+            raise InputError(msg)
+        return self.domain.at(case.x, cohort=case.cohort)
+
+    def _started(self, start: Start, options: Options) -> Explanation | None:
+        if isinstance(start, Forecast):
+            start = start.asked
+        if start is None:
+            return None
+        if not isinstance(start, Explanation):
+            msg = f"start must be a Forecast or an Explanation; got {type(start).__name__}"
+            raise InputError(msg)
+        self._check_same(start, options)
+        return start
+
+    def _check_same(self, e: Explanation, options: Options) -> None:
+        names = self.domain.names  # None: `prepare` compares the instances themselves
+        if e.method != self.method or (names is not None and e.names != tuple(names)):
+            msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
+            raise InputError(msg)
+        for key, value in self._fingerprint(options).items():
+            if e.settings.get(key) != value:
+                msg = f"this explanation was made with {key}={e.settings.get(key)!r}, "
+                msg += f"now it is {value!r}: what was asked does not fit"
+                raise InputError(msg)
+
+    def _fingerprint(self, o: Options) -> dict[str, Any]:
+        """What must agree for two runs to share what was asked."""
+        sampler, _ = o.sampler_object(self.default_sampler)
+        target = o.target if o.target is None or isinstance(o.target, str) else int(o.target)
+        return {
+            "target": target,
+            "link": o.link,
+            "noisy": o.noisy,
+            "recipe": o.recipe,
+            "paired": bool(sampler.paired),
+            "kernel": repr(o.kernel),
+        }
+
+    def _states(
+        self, case: Case, goals: Goals, options: Options, *, looks: bool = False
+    ) -> Iterator[State]:
+        recipe, plan = self.prepare(case, goals, options, self._context)
+        if looks and plan.fixed:  # somebody wants to watch
+            plan = replace(plan, rules=(_Never(),))
+        return self._drive(recipe, plan, options, case.cohort)
+
+    def _drive(
+        self, recipe: Recipe, plan: Plan, options: Options, cohort: Any = None
+    ) -> Iterator[State]:
+        desk = self.desk(options)
+        return drive(self.begin(recipe, plan, desk, options, pace=True, cohort=cohort), desk)
+
+
+class _Never:
+    """A rule that never stops: it makes a fixed budget be looked at on the way."""
+
+    precise = False
+
+    def check(self, look: Any) -> str | None:
+        """Go on."""
+        del look
+        return None
