@@ -381,11 +381,8 @@ class SurrogateRecipe:
             at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep=keep, method=self.settings.selection)
             small = ExactPosterior.surrogate(masks[:, at], y[:, j : j + 1], w)
             mean[at, j], selected[at, j] = small.mean[:, 0], True
-            intercept[j], misfit[j], spread[j] = (
-                small.intercept[0],
-                small.misfit[0],
-                small.spread[0],
-            )
+            intercept[j], misfit[j] = small.intercept[0], small.misfit[0]
+            spread[j] = small.spread[0]
         exact = replace(p, mean=mean, misfit=misfit, spread=spread)
         return exact.belief, intercept, exact.error, exact.r2, selected
 
