@@ -1,8 +1,9 @@
 """Cases of images: MNIST digits with a convolutional network, photographs with an ImageNet network.
 
 The paper's 100 ImageNet images of four classes cannot be had from a package registry. In their
-place stand four photographs that can, with the class that EfficientNet-Lite0 says first, and SLIC
-with about 20 regions, as in the paper.
+place stand four photographs that can, each as it is and as the mirror image of its middle four
+fifths, with the class that EfficientNet-Lite0 says first, and SLIC with about 20 regions, as in the
+paper.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import credex as cx
 from experiments.cases import Case
 
-__all__ = ["DIGITS", "PHOTOGRAPHS", "digit", "photograph"]
+__all__ = ["DIGITS", "PHOTOGRAPHS", "Remembered", "digit", "photograph"]
 
 DIGITS = (1, 2, 3, 4, 5, 6, 7)
 TABLE1 = {
@@ -94,7 +95,10 @@ def _scores(images: np.ndarray) -> np.ndarray:
 
 @cache
 def photograph(name: str) -> Case:
-    """One photograph, and the class that the network says first; switched off is black."""
+    """One photograph and a part of it, and the class that the network says first of it.
+
+    Switched off is black.
+    """
     from realdata.imagenet import class_names, classifier
     from realdata.photographs import photograph as picture
 
@@ -108,10 +112,20 @@ def photograph(name: str) -> Case:
         Remembered(lambda x: classifier().predict_proba(x)[:, output]),
         domain,
         domain,
-        [pixels],
+        [pixels, mirrored(pixels)],
         {"BayesLIME": lime, "BayesSHAP": shap},
         about=f"stands in for {stands}; the network says “{class_names()[output]}”",
     )
+
+
+def mirrored(pixels: np.ndarray) -> np.ndarray:
+    """Middle four fifths of a picture from right to left, at its size: another input."""
+    from PIL import Image
+
+    side = len(pixels)
+    edge = side // 10
+    middle = Image.fromarray(pixels[edge : side - edge, edge : side - edge][:, ::-1].copy())
+    return np.array(middle.resize((side, side), Image.Resampling.BICUBIC))
 
 
 class Remembered:

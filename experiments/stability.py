@@ -13,18 +13,18 @@ from tqdm import tqdm
 
 import credex as cx
 from experiments.canvas import COLOURS, GREY, tidy
-from experiments.cases import Case, tables
-from experiments.peers import lime_values, shap_values
+from experiments.cases import Case
+from experiments.peers import (
+    lime_picture_values,
+    lime_values,
+    shap_picture_values,
+    shap_values,
+)
+from experiments.points import MOST, NEAR, NOISE, groups
 from experiments.result import Result, measured
-
-LIME_SAMPLES = 5_000
-"""lime's default; shap's is 2d + 2,048."""
 
 POOL, TEMPERATURE = 10_000, {"BayesLIME": 5e-4, "BayesSHAP": 1e-2}
 """The pool A and the temperature τ of the paper's published code."""
-
-MOST = 4
-"""Neighbours compared for a point, nearest first."""
 
 VARIANTS = (
     ("paper", "as the paper: its recipe, its focused rule, B = N/2"),
@@ -34,36 +34,29 @@ VARIANTS = (
 )
 
 
-def cases(*, quick: bool) -> list[Case]:
-    """Return the cases of this experiment."""
-    return [case for case in tables(quick=quick) if case.name != "COMPAS, rearrest"]
-
-
 def run(*, quick: bool) -> Result:
     """Measure local Lipschitz constants of the peers and of credex."""
-    points = 3 if quick else 40
     data: dict[str, Any] = {}
-    for case in cases(quick=quick):
-        hoods = [neighbourhood(case, i) for i in range(points)]
-        scale = case.train.std().to_numpy()
-        for method in ("BayesLIME", "BayesSHAP"):
-            peer, ways = explainers(case, method, quick=quick)
+    for group in groups(quick=quick):
+        for method, samples in group.samples.items():
             names = ("peer", "peer, sorted", *(name for name, _ in VARIANTS))
             found: dict[str, list[float]] = {name: [] for name in names}
             sizes: dict[str, list[float]] = {name: [] for name in names}
-            bar = tqdm(hoods, disable=None, leave=False, desc=f"stability, {case.name}, {method}")
-            for i, (x, others) in enumerate(bar):
-                rows = np.vstack([x, others])
+            what = f"{group.name}, {method}"
+            bar = tqdm(group.points, disable=None, leave=False, desc=f"stability, {what}")
+            for i, point in enumerate(bar):
+                rows, scale = point.rows, point.scale
+                peer, ways = explainers(point.case, method, samples)
                 values = {name: way(i, rows) for name, way in ways.items()}
                 values["peer"] = peer(i, rows)
                 values["peer, sorted"] = by_size(values["peer"])
                 for name, v in values.items():
                     sizes[name].append(float(np.linalg.norm(v[0])))
                     found[name].append(
-                        cx.metrics.local_lipschitz(lambda _, v=v: v, x, others, scale=scale)
+                        cx.metrics.local_lipschitz(lambda _, v=v: v, rows[0], rows[1:], scale=scale)
                     )
-            data[f"{case.name}, {method}"] = {"constants": found, "sizes": sizes}
-    return report(data, points)
+            data[what] = {"constants": found, "sizes": sizes, "samples": samples}
+    return report(data)
 
 
 def by_size(values: np.ndarray) -> np.ndarray:
@@ -71,32 +64,18 @@ def by_size(values: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, np.argsort(-np.abs(values), axis=1, kind="stable"), axis=1)
 
 
-def neighbourhood(case: Case, i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a test row and other test rows near it, as the paper's code finds them.
-
-    Those within 0.1 standard deviations, or 0.2, 0.3, … until there is one; equal rows are left
-    out.
-    """
-    rows = case.instances.to_numpy()
-    away = np.linalg.norm((rows - rows[i]) / case.train.std().to_numpy(), axis=1)
-    away[away == 0] = np.inf
-    radius = 0.1
-    while not np.any(away < radius):
-        radius += 0.1
-    near = np.flatnonzero(away < radius)
-    return rows[i], rows[near[np.argsort(away[near], kind="stable")][:MOST]]
-
-
 def explainers(
-    case: Case, method: str, *, quick: bool
+    case: Case, method: str, samples: int
 ) -> tuple[Callable[[int, np.ndarray], np.ndarray], dict[str, Any]]:
-    """Return the peer and the three ways of credex, functions of a seed and of rows."""
-    d = len(case.train.columns)
-    samples = LIME_SAMPLES if method == "BayesLIME" else 2 * d + 2_048
-    samples = 400 if quick else samples
+    """Return the peer and the four ways of credex, functions of a seed and of rows."""
+    of_rows, of_pictures = (
+        (lime_values, lime_picture_values)
+        if method == "BayesLIME"
+        else (shap_values, shap_picture_values)
+    )
 
     def peer(seed: int, rows: np.ndarray) -> np.ndarray:
-        values = lime_values if method == "BayesLIME" else shap_values
+        values = of_rows if case.kind == "table" else of_pictures
         return values(case, rows, samples=samples, seed=seed)
 
     focused = cx.PaperFocused(
@@ -113,7 +92,8 @@ def explainers(
         return np.array([e.mean for e in found])
 
     def together(seed: int, rows: np.ndarray) -> np.ndarray:
-        return plain.explain_many(rows, queries=samples, seed=seed).mean
+        found = plain.explain_many(rows, queries=samples, seed=seed)
+        return np.array([e.mean for e in found])
 
     ways = {
         "paper": partial(one_by_one, paper),
@@ -131,7 +111,7 @@ def gain(peer: list[float], ours: list[float]) -> tuple[float, float, float]:
     at = rng.integers(0, len(a), (2_000, len(a)))
     draws = 100 * (1 - b[at].mean(axis=1) / a[at].mean(axis=1))
     different = np.abs(a - b) > 1e-9 * np.maximum(a, b)
-    p = float(wilcoxon(a, b).pvalue) if different.sum() > 5 else 1.0
+    p = float(wilcoxon(a[different], b[different]).pvalue) if different.any() else 1.0
     return float(100 * (1 - b.mean() / a.mean())), float(draws.std()), p
 
 
@@ -140,7 +120,7 @@ def words(percent: float, se: float, p: float) -> str:
     return f"{measured(percent, se, digits=0)} % (p = {p:.2g})"
 
 
-def report(data: dict[str, Any], points: int) -> Result:
+def report(data: dict[str, Any]) -> Result:
     """Put the constants into a table and judge them."""
     rows, gains, relative = [], {n: {} for n, _ in VARIANTS}, {n: {} for n, _ in VARIANTS}
     for title, cell in data.items():
@@ -178,14 +158,20 @@ def report(data: dict[str, Any], points: int) -> Result:
             "BayesSHAP on German Credit."
         ),
         ran=(
-            f"{points} test points each, up to {MOST} other test rows within 0.1 standard "
-            f"deviations (or the next tenth that holds one). LIME with N = {LIME_SAMPLES:,}, SHAP "
-            "with 2d + 2,048, the Bayesian versions with the same N; the paper's rule with S = "
-            f"100, B = N/2, A = {POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
+            "Points and N: "
+            + "; ".join(f"{t} {len(c['sizes']['peer'])}, {c['samples']:,}" for t, c in data.items())
+            + " (lime's and shap's defaults; photographs fewer, for their cost). Tables: up to "
+            f"{MOST} other test rows within 0.1 standard deviations (or the next tenth that holds "
+            f"one). Digits 1 to 7 and photographs: {NEAR['digit']} and {NEAR['photograph']} copies "
+            f"with noise (standard deviations {NOISE['digit']:g} of 1 and "
+            f"{NOISE['photograph']:g} of 255) on what is not black, cut into the same regions. "
+            "The Bayesian versions with the peer's N; the paper's rule with S = 100, B = N/2, A = "
+            f"{POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
             f"{TEMPERATURE['BayesSHAP']:g}). Per cent by which the mean constant is below the "
             "peer's (negative: above), its bootstrap standard error, and p of the two-sided "
-            "Wilcoxon signed-rank test, not corrected for the number of tests; then the same with "
-            "every constant divided by the length of its own explanation."
+            "Wilcoxon signed-rank test, not corrected for the number of tests (four photographs "
+            "cannot give less than 0.125); then the same with every constant divided by the "
+            "length of its own explanation. One seed for each point."
         ),
         head=(
             "data",

@@ -19,7 +19,7 @@ from experiments.spread import two_way
 
 METHODS = ("BayesLIME", "BayesSHAP")
 QUERIES = 100
-NO_PULL = "credex without the prior's pull"
+NO_PULL = "credex without the ridge's bias"
 TRUE_SEED = 999_983
 """Seed of the large run that stands for the truth; far from those that are checked."""
 
@@ -50,7 +50,7 @@ def size_of(case: Case, *, quick: bool) -> Size:
     """Return the size for a case."""
     if quick:
         return Size(8, 2, 1_000) if case.kind == "table" else Size(1, 2, 200)
-    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (1, 6, 2_000)}
+    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (2, 4, 2_000)}
     return Size(*sizes[case.kind])
 
 
@@ -104,7 +104,9 @@ def report(shares: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) 
             f"truth: {'; '.join(ran)} (all coalitions if they are fewer). BayesSHAP is also held "
             "against exact Shapley values where they can be had (enumeration, or the trees "
             "themselves). Per cent of importances inside; importances known without a query are "
-            "not counted. Standard errors are clustered by instance and by seed."
+            "not counted. Standard errors are clustered by instance and by seed; the two inputs of "
+            "a photograph are the whole and the mirror image of its middle four fifths, and two "
+            "instances or four seeds say little about their own spread."
         ),
         head=("data", "method", "paper", *(title for title, *_ in COLUMNS)),
         rows=tuple(rows),
@@ -160,15 +162,10 @@ def share(e: Any, truth: np.ndarray | None) -> float:
 
 
 def without_pull(e: Any, truth: np.ndarray) -> float:
-    """Share inside if the interval of a BayesLIME run left out the pull of its prior.
-
-    The sandwich is V·[meat + diag(pull²)]·V with pull = φ̂/(1 − V_jj) for unit precision: see
-    `LinearPosterior.robust_covariance`. This takes the second term away again.
-    """
+    """Share inside if the interval of a BayesLIME run left out the bias of its ridge."""
     rows = e.asked.rows
     p = cx.LinearPosterior.fit(rows.design(), rows.y()[:, 0], rows.w())
-    pull = p.mean / np.maximum(1 - np.diag(p.v), 1e-8)  # as the posterior does
-    variance = np.diag(p.robust_covariance() - p.v @ np.diag(pull**2) @ p.v)
+    variance = np.diag(p.robust_covariance()) - p.bias**2
     half = t.ppf(0.975, p.robust_dof) * np.sqrt(np.maximum(variance, 0.0))
     return float(np.mean(np.abs(p.mean - truth) <= half))
 
@@ -237,7 +234,7 @@ def judge(
     if NO_PULL in pooled["BayesLIME"]:
         narrow = [c[NO_PULL][0] for c in shares.values() if NO_PULL in c]
         notes.append(
-            "BayesLIME's intervals allow for the pull of the ridge towards zero. Without that "
+            "BayesLIME's intervals allow for the bias of the ridge towards zero. Without that "
             "share "
             f"they would hold {pooled['BayesLIME'][NO_PULL][0]:.1f} ± "
             f"{pooled['BayesLIME'][NO_PULL][1]:.1f} % of the values, {min(narrow):.1f} to "
