@@ -1,9 +1,8 @@
 """Cases of images: MNIST digits with a convolutional network, photographs with an ImageNet network.
 
 The paper's 100 ImageNet images of four classes cannot be had from a package registry. In their
-place stand four photographs that can, each as it is and as the mirror image of its middle four
-fifths, with the class that EfficientNet-Lite0 says first, and SLIC with about 20 regions, as in the
-paper.
+place stand four photographs that can, with the class that EfficientNet-Lite0 says first, and SLIC
+with about 20 regions, as in the paper.
 """
 
 from __future__ import annotations
@@ -95,10 +94,7 @@ def _scores(images: np.ndarray) -> np.ndarray:
 
 @cache
 def photograph(name: str) -> Case:
-    """One photograph and a part of it, and the class that the network says first of it.
-
-    Switched off is black.
-    """
+    """One photograph, and the class that the network says first; switched off is black."""
     from realdata.imagenet import class_names, classifier
     from realdata.photographs import photograph as picture
 
@@ -112,20 +108,10 @@ def photograph(name: str) -> Case:
         Remembered(lambda x: classifier().predict_proba(x)[:, output]),
         domain,
         domain,
-        [pixels, mirrored(pixels)],
+        [pixels],
         {"BayesLIME": lime, "BayesSHAP": shap},
         about=f"stands in for {stands}; the network says “{class_names()[output]}”",
     )
-
-
-def mirrored(pixels: np.ndarray) -> np.ndarray:
-    """Middle four fifths of a picture from right to left, at its size: another input."""
-    from PIL import Image
-
-    side = len(pixels)
-    edge = side // 10
-    middle = Image.fromarray(pixels[edge : side - edge, edge : side - edge][:, ::-1].copy())
-    return np.array(middle.resize((side, side), Image.Resampling.BICUBIC))
 
 
 class Remembered:

@@ -50,7 +50,7 @@ def size_of(case: Case, *, quick: bool) -> Size:
     """Return the size for a case."""
     if quick:
         return Size(8, 2, 1_000) if case.kind == "table" else Size(1, 2, 200)
-    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (2, 4, 2_000)}
+    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (1, 8, 2_000)}
     return Size(*sizes[case.kind])
 
 
@@ -111,9 +111,8 @@ def report(shares: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) 
             "against exact Shapley values where they can be had (enumeration, or the trees "
             "themselves). Per cent of importances inside; importances known without a query are "
             "not counted. Standard errors are clustered by instance and by seed, and never below "
-            "those of so many independent intervals; the two inputs of "
-            "a photograph are the whole and the mirror image of its middle four fifths, and two "
-            "instances or four seeds say little about their own spread."
+            "those of so many independent intervals. A photograph is a single instance: its "
+            "figure, and its standard error from eight seeds, speak of that photograph only."
         ),
         head=("data", "method", "paper", *(title for title, *_ in COLUMNS)),
         rows=tuple(rows),
