@@ -54,7 +54,7 @@ def groups(*, quick: bool) -> Iterator[Group]:
     yield Group("MNIST", digits, budgets(20, 1_000, quick=quick))
     if not quick:
         pictures = [around(photograph(name), 0, i) for i, name in enumerate(PHOTOGRAPHS)]
-        yield Group("Photographs", pictures, {"BayesLIME": 300, "BayesSHAP": 300})
+        yield Group("Photographs", pictures, {"BayesLIME": 100, "BayesSHAP": 100})
 
 
 def budgets(d: int, lime: int, *, quick: bool) -> dict[str, int]:

@@ -82,7 +82,10 @@ def explainers(
         return values(case, rows, samples=samples, seed=seed)
 
     focused = cx.PaperFocused(
-        seed_queries=100, batch=samples // 2, pool=POOL, temperature=TEMPERATURE[method]
+        seed_queries=min(100, samples // 2),
+        batch=samples // 2,
+        pool=POOL,
+        temperature=TEMPERATURE[method],
     )
     paper = case.explainer(method, recipe="paper", sampler=focused)
     plain = case.explainer(method)
@@ -170,8 +173,8 @@ def report(data: dict[str, Any]) -> Result:
             f"one). Digits 1 to 7 and photographs: {NEAR['digit']} and {NEAR['photograph']} copies "
             f"with noise (standard deviations {NOISE['digit']:g} of 1 and "
             f"{NOISE['photograph']:g} of 255) on what is not black, cut into the same regions. "
-            "The Bayesian versions with the peer's N; the paper's rule with S = 100, B = N/2, A = "
-            f"{POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
+            "The Bayesian versions with the peer's N; the paper's rule with S = 100 (photographs "
+            f"50), B = N/2, A = {POOL:,} and its code's τ ({TEMPERATURE['BayesLIME']:g} and "
             f"{TEMPERATURE['BayesSHAP']:g}). Per cent by which the mean constant is below the "
             "peer's (negative: above), its bootstrap standard error, and p of the two-sided "
             "Wilcoxon signed-rank test, not corrected for the number of tests (four photographs "

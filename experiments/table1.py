@@ -23,6 +23,9 @@ NO_PULL = "credex without the ridge's bias"
 TRUE_SEED = 999_983
 """Seed of the large run that stands for the truth; far from those that are checked."""
 
+LOWEST = {"BayesLIME": 91.4, "BayesSHAP": 87.9}
+"""The paper's lowest figures."""
+
 CLAIM = (
     "Table 1: 95 % intervals from 100 perturbations hold the value found with 10,000 perturbations "
     "91.4–97.2 % of the time (BayesLIME) and 87.9–98.4 % (BayesSHAP)."
@@ -219,7 +222,9 @@ def judge(
     )
     good = all(93 <= pooled[m][ours][0] <= 97 for m in METHODS) and not missed
     lime, shap = (pooled[m][ours] for m in METHODS)
-    why = (
+    literal_good = all(min(own[m]) >= LOWEST[m] for m in METHODS)
+    why = "With credex's intervals the claim holds. " if good else ""
+    why += (
         f"credex holds the value {lime[0]:.1f} ± {lime[1]:.1f} % of the time with BayesLIME and "
         f"{shap[0]:.1f} ± {shap[1]:.1f} % with BayesSHAP, each data set counted once "
         f"({every['BayesLIME'][ours][0]:.1f} and {every['BayesSHAP'][ours][0]:.1f} % of all "
@@ -254,7 +259,7 @@ def judge(
             f"{pooled['BayesLIME'][NO_PULL][1]:.1f} % of the values, {min(narrow):.1f} to "
             f"{max(narrow):.1f} % by data set."
         )
-    return ("reproduced" if good else "partly"), why, tuple(notes)
+    return ("reproduced" if good and literal_good else "partly"), why, tuple(notes)
 
 
 def picture(result: Result, figure: Figure) -> None:
