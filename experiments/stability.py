@@ -26,6 +26,9 @@ from experiments.result import Result, measured
 POOL, TEMPERATURE = 10_000, {"BayesLIME": 5e-4, "BayesSHAP": 1e-2}
 """The pool A and the temperature τ of the paper's published code."""
 
+PAPER = 53
+"""Per cent by which the paper's constants are lower."""
+
 LEFT = -160
 """Left end of the picture; what lies beyond is marked there."""
 
@@ -154,9 +157,11 @@ def report(data: dict[str, Any]) -> Result:
         for t, c in data.items()
     }
     best, honest = mean["paper"], fair["paper"]
-    verdict = (
-        "reproduced" if min(best, honest) >= 53 else "partly" if best > 0 else "not reproduced"
-    )
+    verdict = "not reproduced"
+    if min(best, honest) >= PAPER:
+        verdict = "reproduced"
+    elif min(best, honest) >= PAPER / 2:
+        verdict = "partly"
     return Result(
         name="stability",
         title="Figure 4: stability",
@@ -255,7 +260,7 @@ def picture(result: Result, figure: Figure) -> None:
     panels = (("gains", "as the paper measures it"), ("relative", "divided by the length of φ"))
     for ax, (key, head) in zip(axes, panels, strict=True):
         tidy(ax).axvline(0, color=GREY, linewidth=0.8)
-        ax.axvline(53, color=GREY, linewidth=0.9, linestyle=":")
+        ax.axvline(PAPER, color=GREY, linewidth=0.9, linestyle=":")
         for k, (name, label) in enumerate(VARIANTS):
             cells = [result.data[key][name][t] for t in titles]
             at = np.arange(len(titles)) + 0.18 * (k - 1.5)
