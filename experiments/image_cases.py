@@ -17,7 +17,7 @@ import numpy as np
 import credex as cx
 from experiments.cases import Case
 
-__all__ = ["DIGITS", "PHOTOGRAPHS", "digit", "photograph"]
+__all__ = ["DIGITS", "PHOTOGRAPHS", "Remembered", "digit", "photograph"]
 
 DIGITS = (1, 2, 3, 4, 5, 6, 7)
 TABLE1 = {

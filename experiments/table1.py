@@ -19,9 +19,12 @@ from experiments.spread import two_way
 
 METHODS = ("BayesLIME", "BayesSHAP")
 QUERIES = 100
-NO_PULL = "credex without the prior's pull"
+NO_PULL = "credex without the ridge's bias"
 TRUE_SEED = 999_983
 """Seed of the large run that stands for the truth; far from those that are checked."""
+
+LOWEST = {"BayesLIME": 91.4, "BayesSHAP": 87.9}
+"""The paper's lowest figures."""
 
 CLAIM = (
     "Table 1: 95 % intervals from 100 perturbations hold the value found with 10,000 perturbations "
@@ -50,7 +53,7 @@ def size_of(case: Case, *, quick: bool) -> Size:
     """Return the size for a case."""
     if quick:
         return Size(8, 2, 1_000) if case.kind == "table" else Size(1, 2, 200)
-    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (1, 6, 2_000)}
+    sizes = {"table": (100, 12, 10_000), "digit": (10, 10, 10_000), "photograph": (1, 8, 2_000)}
     return Size(*sizes[case.kind])
 
 
@@ -94,6 +97,12 @@ def report(shares: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) 
             texts = (measured(*table[m][t]) if t in table[m] else "–" for t, *_ in COLUMNS)
             rows.append((title, m, "", *texts))
     verdict, why, notes = judge(shares, pooled, every)
+    if any(c.kind == "photograph" for c in todo):
+        large = (
+            "For photographs 2,000 perturbations stand for the truth, for their cost. Their own "
+            "error is 0.22 of that of 100, which takes 0.6 points off an exact 95 %."
+        )
+        notes = (*notes, large)
     notes = (*notes, *(f"{c.name}: {c.about}." for c in todo if c.about))
     return Result(
         name="table1",
@@ -104,7 +113,9 @@ def report(shares: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) 
             f"truth: {'; '.join(ran)} (all coalitions if they are fewer). BayesSHAP is also held "
             "against exact Shapley values where they can be had (enumeration, or the trees "
             "themselves). Per cent of importances inside; importances known without a query are "
-            "not counted. Standard errors are clustered by instance and by seed."
+            "not counted. Standard errors are clustered by instance and by seed, and never below "
+            "those of so many independent intervals. A photograph is a single instance: its "
+            "figure, and its standard error from eight seeds, speak of that photograph only."
         ),
         head=("data", "method", "paper", *(title for title, *_ in COLUMNS)),
         rows=tuple(rows),
@@ -146,8 +157,16 @@ def measure(case: Case, method: str, size: Size) -> dict[str, tuple[float, float
         for title, of, against in (*COLUMNS, (NO_PULL, "credex", "no pull")):
             if of == recipe and np.isfinite(np.array(inside[against])).any():
                 mean, se = two_way(100 * np.array(inside[against]).T)
-                out[title] = (mean, se, counted)
+                out[title] = (mean, max(se, least(counted)), counted)
     return out
+
+
+def least(counted: int) -> float:
+    """Return the standard error of 95 % if the intervals were independent, in per cent.
+
+    Few clusters that happen to agree, or all of them at 100 %, do not make a figure certain.
+    """
+    return float(100 * np.sqrt(0.95 * 0.05 / max(counted, 1)))
 
 
 def share(e: Any, truth: np.ndarray | None) -> float:
@@ -160,15 +179,10 @@ def share(e: Any, truth: np.ndarray | None) -> float:
 
 
 def without_pull(e: Any, truth: np.ndarray) -> float:
-    """Share inside if the interval of a BayesLIME run left out the pull of its prior.
-
-    The sandwich is V·[meat + diag(pull²)]·V with pull = φ̂/(1 − V_jj) for unit precision: see
-    `LinearPosterior.robust_covariance`. This takes the second term away again.
-    """
+    """Share inside if the interval of a BayesLIME run left out the bias of its ridge."""
     rows = e.asked.rows
     p = cx.LinearPosterior.fit(rows.design(), rows.y()[:, 0], rows.w())
-    pull = p.mean / np.maximum(1 - np.diag(p.v), 1e-8)  # as the posterior does
-    variance = np.diag(p.robust_covariance() - p.v @ np.diag(pull**2) @ p.v)
+    variance = np.diag(p.robust_covariance()) - p.bias**2
     half = t.ppf(0.975, p.robust_dof) * np.sqrt(np.maximum(variance, 0.0))
     return float(np.mean(np.abs(p.mean - truth) <= half))
 
@@ -208,7 +222,9 @@ def judge(
     )
     good = all(93 <= pooled[m][ours][0] <= 97 for m in METHODS) and not missed
     lime, shap = (pooled[m][ours] for m in METHODS)
-    why = (
+    literal_good = all(min(own[m]) >= LOWEST[m] for m in METHODS)
+    why = "With credex's intervals the claim holds. " if good else ""
+    why += (
         f"credex holds the value {lime[0]:.1f} ± {lime[1]:.1f} % of the time with BayesLIME and "
         f"{shap[0]:.1f} ± {shap[1]:.1f} % with BayesSHAP, each data set counted once "
         f"({every['BayesLIME'][ours][0]:.1f} and {every['BayesSHAP'][ours][0]:.1f} % of all "
@@ -237,13 +253,13 @@ def judge(
     if NO_PULL in pooled["BayesLIME"]:
         narrow = [c[NO_PULL][0] for c in shares.values() if NO_PULL in c]
         notes.append(
-            "BayesLIME's intervals allow for the pull of the ridge towards zero. Without that "
+            "BayesLIME's intervals allow for the bias of the ridge towards zero. Without that "
             "share "
             f"they would hold {pooled['BayesLIME'][NO_PULL][0]:.1f} ± "
             f"{pooled['BayesLIME'][NO_PULL][1]:.1f} % of the values, {min(narrow):.1f} to "
             f"{max(narrow):.1f} % by data set."
         )
-    return ("reproduced" if good else "partly"), why, tuple(notes)
+    return ("reproduced" if good and literal_good else "partly"), why, tuple(notes)
 
 
 def picture(result: Result, figure: Figure) -> None:

@@ -314,16 +314,18 @@ class LinearPosterior:
         """Meat ``(d, d, k)`` from unbiased residuals eᵢ²/(1−hᵢ), and the weighted mean of h.
 
         What the data part of the sandwich would be per row if leverage were no matter: the
-        starting point of a forecast. Third, ``(d, k)``, the sum of the squares of the rows' shares
-        in each feature's variance.
+        starting point of a forecast. Third, ``(d, d, k)``, the products of the rows' shares in
+        two features' variances, summed over the rows.
         """
         meat = np.zeros((self.d, self.d, self.k))
-        fourth = np.zeros((self.d, self.k))
+        fourth = np.zeros((self.d, self.d, self.k))
         hat, mass = 0.0, 0.0
         for zc, e, w, h in self._walk():
             e2 = (e - zc @ self._bias) ** 2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
-            fourth += ((zc @ self._v) ** 4).T @ e2**2
+            reach = (zc @ self._v) ** 2
             for j in range(self.k):
+                share = reach * e2[:, j : j + 1]
+                fourth[:, :, j] += share.T @ share
                 meat[:, :, j] += (zc * e2[:, j : j + 1]).T @ zc
             hat += float(np.sum(h * e2.sum(axis=1)))
             mass += float(e2.sum())

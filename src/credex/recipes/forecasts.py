@@ -80,7 +80,8 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
         pull = lam[:, None] * (p.mean - g.prior.means(len(lam))[:, None])
         fixed = (g.v**2) @ pull**2
 
-    steady = _steady(reach.T @ u2, (reach**2).T @ u2**2)
+    shares = [reach * u2[:, j : j + 1] for j in range(p.y.shape[1])]
+    steady = _steady(reach.T @ u2, np.stack([s.T @ s for s in shares], axis=2))
     spent = float(g.leverage.sum())
     spare = max(len(p.y) - spent, 1.0)
 
@@ -101,16 +102,17 @@ def _steady(variance: Floats, fourth: Floats) -> Callable[[Floats], Floats]:
     """Return what draws the features' variances together as far as they differ by luck.
 
     A forecast is about the widest interval, and the largest of several noisy variances is too
-    large on average. ``variance (d, k)`` is a sum of squares and ``fourth (d, k)`` the sum of
-    their squares: together they say how much of the differences is luck.
+    large on average. ``variance (d, k)`` is a sum over rows and ``fourth (d, d, k)`` the sum of
+    the products of two features' shares in it: together they say how much of the differences
+    between the features is luck. What luck they have in common makes no difference.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        luck = np.where(variance > 0, fourth / variance**2, 0.0)
-        logs = np.where(variance > 0, np.log(variance), np.nan)
-    seen = np.array([np.nanvar(c) if np.isfinite(c).any() else 0.0 for c in logs.T])
-    due = np.array(
-        [x[v > 0].mean() if (v > 0).any() else 0.0 for x, v in zip(luck.T, variance.T, strict=True)]
-    )
+    seen, due = np.zeros(variance.shape[1]), np.zeros(variance.shape[1])
+    for j, v in enumerate(variance.T):
+        some = v > 0
+        if some.any():
+            luck = fourth[:, :, j][np.ix_(some, some)] / np.outer(v[some], v[some])
+            seen[j] = np.log(v[some]).var()
+            due[j] = luck.diagonal().mean() - luck.mean()
     real = np.where(seen > 0, np.clip(1 - due / np.where(seen > 0, seen, 1.0), 0.0, 1.0), 1.0)
 
     def steady(later: Floats) -> Floats:
