@@ -35,6 +35,7 @@ class AllCoalitions:
 
     shift, width = 0.0, 1.0
     white, blocks = True, True
+    degrees = (16, 10.0)
 
     def __init__(self, d: int) -> None:
         self.d = d

@@ -40,6 +40,9 @@ from credex.typing import Design, Floats
 INFLATION = 2.0
 """Of sigma² by fitted hyper-parameters per pair, see above."""
 
+NOISY_INFLATION = 1.5
+"""The same for a noisy model: some of what the hyper-parameters hide is noise, which is known."""
+
 FEW_INFLATION = 3.0
 """The same for pairs drawn at random, while they are too few for a sandwich."""
 
@@ -160,8 +163,6 @@ class Conditioned:
 
     def honest_scale_of_random(self, C: Floats) -> Floats:
         """The same for pairs drawn at random; ``C (d, d)`` is the covariance that it scales."""
-        if self.kernel.noisy:
-            return self.honest_scale()
         if not self.enough_at_random:
             return self.honest_scale(FEW_INFLATION)
         inverse, r, _ = self._left_out()
@@ -250,7 +251,10 @@ class GPPosterior:
         C = centre @ state.unit_covariance() @ centre
         sandwich = not chosen and state.enough_at_random
         wider = LOOKS + (FEW_LOOKS / len(S)) ** 2 if looks and not sandwich else 1.0
-        sigma2 = state.honest_scale() if chosen else state.honest_scale_of_random(C)
+        if noisy:
+            sigma2 = state.honest_scale(NOISY_INFLATION)
+        else:
+            sigma2 = state.honest_scale() if chosen else state.honest_scale_of_random(C)
         scale = sigma2[:, None, None] * C * wider**2
         scale[:, i, i] = np.maximum(scale[:, i, i], floor[:, None]) if d > 1 else 0.0
         return cls(mean, scale, min(3 + len(S) / 16, MAX_DOF), state)

@@ -14,7 +14,7 @@ the rows that carry most weight in phi where those were predicted worse than the
 * on single coalitions (`credex.posteriors.coalitions_gp`) as on masks, with the sandwich of a
   Shapley regression, and at least what rows left out with their neighbours say.
 
-Student-t with 3 + n/16 degrees of freedom, at most 10.
+Student-t with 3 + n/16 degrees of freedom, at most 10; on masks 3 + n/8, at most 30.
 """
 
 from __future__ import annotations
@@ -35,9 +35,6 @@ from credex.posteriors.surrogate_kernel import (
     solve,
 )
 from credex.typing import Design
-
-MAX_DOF = 10.0
-"""Most degrees of freedom of the Student-t."""
 
 LOOKS = 1.15
 """Wider by this factor when a run may stop at any of several looks."""
@@ -150,9 +147,9 @@ class SurrogateGP:
         scale = c.covariance(M, weights) * (LOOKS**2 if again else 1.0)
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
-        return cls(
-            c.coef[1:], c.coef[0] + top, scale, min(3 + len(X) / 16, MAX_DOF), kernel, c, top
-        )
+        rows, most = over.degrees
+        dof = min(3 + len(X) / rows, most)
+        return cls(c.coef[1:], c.coef[0] + top, scale, dof, kernel, c, top)
 
 
 class Conditioned:
