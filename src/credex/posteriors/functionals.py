@@ -82,7 +82,7 @@ class AllMasks:
 
     shift, width = 0.0, 1.0  # wider is no sharper and covers .93 where this does .96
     white, blocks = True, False
-    degrees = (8, 30.0)  # a sandwich knows its scale better than fitted hyper-parameters do
+    degrees = (16, 30.0)  # a sandwich knows its scale better than fitted hyper-parameters do
 
     def __init__(self, weights: Floats) -> None:
         from scipy.special import gammaln
