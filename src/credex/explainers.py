@@ -67,6 +67,10 @@ class BayesSHAP(Explainer):
             msg += "recipe='paper'"
             raise InputError(msg)
         if settings.posterior == "gp":
+            if settings.recipe == "paper" and isinstance(settings.sampler, Focused):
+                msg = "recipe='paper' draws fair coins: give sampler='random' with posterior='gp', "
+                msg += "or leave posterior='gp' out"
+                raise InputError(msg)
             paired = bool(settings.sampler.paired) and settings.recipe != "paper"
             make = GaussianRecipe if paired else GaussianSingleRecipe
             return make(nb, settings, context, asked)

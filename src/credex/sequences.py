@@ -164,15 +164,15 @@ class ShapleySequence:
 class BernoulliSequence:
     """Fair coins for every feature, no mask twice; ``skip`` leaves out given sizes.
 
-    ``paired``: of each mask and its complement only the one that holds feature 0, and neither the
-    empty nor the full mask.
+    ``paired``: of each mask and its complement only the one that holds feature 0. A size that is
+    skipped should then be with its complement's.
     """
 
     def __init__(
         self, d: int, seed: int, *, skip: tuple[int, ...] = (), paired: bool = False
     ) -> None:
         self.d, self.paired = d, paired
-        self.skip = (0, d) if paired else skip
+        self.skip = skip
         self._rng = np.random.default_rng([seed, d, 13])
         self._masks = np.empty((0, d), dtype=np.bool_)
         self._seen: set[bytes] = set()

@@ -14,6 +14,9 @@ import numpy as np
 if TYPE_CHECKING:
     from credex.explanation import Explanation
 
+ALIKE = "all alike so far"
+"""In place of intervals when all that was asked gave the same: not the same as exact."""
+
 ROWS, OUTPUTS = 20, 10
 """Features of one output and outputs shown at most."""
 
@@ -225,7 +228,8 @@ def parts(e: Explanation, blank: str) -> Iterator[Part]:
             continue
         rows, power = table(e, j, at, e.level)
         ends = zip(*(_points([r[c] for r in rows], blank) for c in (3, 4)), rows, strict=True)
-        between = (f"{lo} … {hi}" if r.lower else "exact" for lo, hi, r in ends)
+        alike = not e.exact and not any(r.lower for r in rows)
+        between = (f"{lo} … {hi}" if r.lower else ALIKE if alike else "exact" for lo, hi, r in ends)
         names = ["feature", *(shorten(r.feature, 46) for r in rows)]
         values = (
             [["value", *(shorten(r.value, 20) for r in rows)]] if any(r[1] for r in rows) else []

@@ -21,7 +21,8 @@ class MaskStream:
     sequence
         Where they come from.
     known
-        ``(n, d)`` masks asked before (units if the sequence is paired): skipped.
+        ``(n, d)`` masks asked before (units if the sequence is paired): skipped. If ``repeat``,
+        as often as they were asked: what was asked less often comes first.
     repeat
         Begin again when the sequence ends (noisy models only).
     recycle
@@ -40,6 +41,8 @@ class MaskStream:
         self.sequence, self.repeat, self.recycle = sequence, repeat, recycle
         self._known = set() if known is None else {r.tobytes() for r in np.packbits(known, axis=1)}
         self._at = 0
+        if repeat and known is not None and len(self._known) >= sequence.capacity:
+            self._known, self._at = set(), int(len(known) % sequence.capacity)
         self._taken: Candidates | None = None
         self._left: list[Masks] = []  # looked at and not chosen: for when the sequence ends
 

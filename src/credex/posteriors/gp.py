@@ -245,9 +245,8 @@ class GPPosterior:
             scale[:, i, i] = floor[:, None]
             return cls(beta, scale, 3.0, state)
         centre = np.eye(d) - 1 / d if not noisy else np.eye(d)
-        mean = state.mean
-        if not noisy:  # numerically, what conditioning on row 0 says already
-            mean = mean + (2 * Y[0] - mean.sum(0)) / d
+        mean = state.mean  # without noise this is, but for rounding, what row 0 says already
+        mean = mean + (2 * Y[0] - mean.sum(0)) / d
         C = centre @ state.unit_covariance() @ centre
         sandwich = not chosen and state.enough_at_random
         wider = LOOKS + (FEW_LOOKS / len(S)) ** 2 if looks and not sandwich else 1.0

@@ -236,7 +236,7 @@ class ShapleyPosterior:
         thin = np.maximum(g.thinning, 0.0)[:, None]
         square = thin * self.residual**2 / free
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
-            square = square + (1 - thin) * self._unit_noise
+            square = square + (1 - thin) * self.unit_noise
         u = np.sqrt(square) * g.heavy[:, None]
         meat = np.zeros((k, d, d))
         for part, z in g.signed():
@@ -257,7 +257,7 @@ class ShapleyPosterior:
         plain = g.heavy @ self.residual**2 / spare * float(thin.mean())
         out += g.v[:, :, None] * plain / spare**2
         if self.noise is not None:
-            out += self._anchor_share(self.noise)
+            out += self.anchor_share(self.noise)
         # an additive game leaves rounding only, which no residual tells the size of
         largest = np.abs(self.y).max(axis=0)
         at = np.arange(d)
@@ -272,14 +272,14 @@ class ShapleyPosterior:
         return np.where(np.isnan(known), worst, known)
 
     @property
-    def _unit_noise(self) -> Floats:
+    def unit_noise(self) -> Floats:
         """Noise variance of each unit's response, ``(m, k)``."""
         if self.noise is None:
             return np.zeros_like(self.y)
         each = self._noise_variance / (1.0 if self.y_complement is None else 2.0)
         return np.asarray(each / self.noise.repeats[:, None])
 
-    def _anchor_share(self, noise: Noise) -> Floats:
+    def anchor_share(self, noise: Noise) -> Floats:
         """Noise of v(0) and v(1), carried through the constraint and the unpaired offsets."""
         g, d = self.geometry, self.geometry.masks.shape[1]
         lam = g.prior.precisions(d)
@@ -310,7 +310,7 @@ class ShapleyPosterior:
         thin = np.maximum(self.geometry.thinning, 0.0)
         w2 = self.geometry.weights**2
         misfit = float(np.sum(w2 * thin * (self.residual**2).mean(axis=1)))
-        noise = float(np.sum(w2 * (1 - thin) * self._unit_noise.mean(axis=1)))
+        noise = float(np.sum(w2 * (1 - thin) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return own
         spread = misfit**2 / own + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite

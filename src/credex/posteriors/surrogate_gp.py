@@ -258,4 +258,6 @@ class Conditioned:
         sigma2 = sigma2 * (1 + self.over.inflation(n) * (p + 5) / n)
         scale = self.over.scale(self, sigma2)[1:, 1:]
         chance = self.over.chance(M, r, weights, endless=not self.white)
-        return np.asarray(scale * np.maximum(chance / np.maximum(np.trace(scale), tiny), 1.0))
+        total = np.trace(scale)
+        grown = np.where(total > 0, chance / np.where(total > 0, total, 1.0), 1.0)
+        return np.asarray(scale * np.maximum(grown, 1.0))

@@ -45,7 +45,8 @@ def shapley_forecast(
         return _solve(recipe, _Now(p.mean, spread, p.n, 1, np.inf), limits, level)
     if not isinstance(p, ShapleyPosterior):
         return _done(recipe, limits, level) if p is not None else None
-    units, pair = len(p.y), 2 if recipe.paired else 1
+    units = len(p.y) if p.noise is None else int(p.noise.repeats.sum())
+    pair = 2 if recipe.paired else 1
     most = (
         np.inf if p.noise is not None else float(strata(recipe.d, paired=recipe.paired).count.sum())
     )
@@ -69,11 +70,19 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
     g = p.geometry
     layers = strata(g.masks.shape[1], paired=g.paired)
     at = layers.index(g.masks)
-    now = np.bincount(at, minlength=len(layers.count)).astype(np.float64)
+    often = np.ones(len(p.y)) if p.noise is None else p.noise.repeats
+    now = np.bincount(at, often, minlength=len(layers.count))
+    count = layers.count if p.noise is None else np.full(len(layers.count), np.inf)
     # squared effect of each unit on each feature, residuals freed from the fit's own share
     reach = ((g.masks - 0.5) @ g.v) ** 2  # (m, d)
     free = np.maximum(1 - g.leverage, 1e-8)
-    u2 = (p.residual * (g.rows * g.weights)[:, None]) ** 2 / free[:, None]  # (m, k)
+    square = p.residual**2 / free[:, None]
+    ends = np.zeros((g.masks.shape[1], p.y.shape[1]))
+    if p.noise is not None:  # what is left of a size asked in full is noise, asked less with time
+        thin = np.maximum(g.thinning, 0.0)[:, None]
+        square = thin * square + (1 - thin) * p.unit_noise
+        ends = np.einsum("iik->ik", p.anchor_share(p.noise))
+    u2 = square * (g.rows * g.weights)[:, None] ** 2  # (m, k)
     fixed = np.zeros((g.masks.shape[1], p.y.shape[1]))
     lam = g.prior.precisions(g.masks.shape[1])
     if np.any(lam > 0):
@@ -82,17 +91,17 @@ def _shapley_spread(p: ShapleyPosterior) -> Spread:
 
     shares = [reach * u2[:, j : j + 1] for j in range(p.y.shape[1])]
     steady = _steady(reach.T @ u2, np.stack([s.T @ s for s in shares], axis=2))
+    asked = float(often.sum())
     spent = float(g.leverage.sum())
-    spare = max(len(p.y) - spent, 1.0)
+    spare = max(asked - spent, 1.0)
 
     def spread(units: float) -> tuple[Floats, float]:
-        later = _fill(layers.mass, layers.count, units)
-        later = np.maximum(later, np.minimum(now, layers.count))
-        thin = np.maximum(1 - later / layers.count, 0.0)
-        thin = thin if p.noise is None else np.ones(len(later))
+        later = _fill(layers.mass, count, units)
+        later = np.maximum(later, np.minimum(now, count))
+        thin = np.maximum(1 - later / count, 0.0)
         shrink = (now / np.maximum(later, 1e-12))[at]
         variance = reach.T @ (u2 * (thin[at] * shrink)[:, None])
-        variance = steady(variance) + fixed * (len(p.y) / units) ** 2
+        variance = steady(variance) + fixed * (asked / units) ** 2 + ends * asked / units
         return np.sqrt(variance), max(p.dof * (units - spent) / spare, 1.0)
 
     return spread

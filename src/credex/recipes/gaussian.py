@@ -166,8 +166,8 @@ class GaussianRecipe(ShapleyRecipe):
         """Fit what was asked."""
         if self.asked.full is None:
             return None
-        if self._complete():
-            return super().fit()
+        if self._complete() and (whole := super().fit()) is not None:
+            return whole
         if self.asked.rows.n < 2:
             return None
         belief, over = self._belief()
@@ -186,7 +186,9 @@ class GaussianRecipe(ShapleyRecipe):
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """Widths after further focused pairs follow from the process: no value is needed."""
-        if self._complete() or self.asked.rows.n < 2:
+        if self._complete():  # a noisy model's is a matter of averages, anyone else's is known
+            return super().forecast(limits, level) if self.settings.noisy else None
+        if self.asked.rows.n < 2:
             return None
         g, (belief, over) = self.gp(), self._belief()
         allowed = np.asarray(limits.limits(belief.mean))

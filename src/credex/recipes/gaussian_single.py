@@ -119,8 +119,8 @@ class GaussianSingleRecipe(ShapleyRecipe):
         """Fit what was asked."""
         if self.asked.full is None:
             return None
-        if self._complete():
-            return super().fit()
+        if self._complete() and (whole := super().fit()) is not None:
+            return whole
         if self.asked.rows.n < 2:
             return None
         belief, over = self._belief()
@@ -139,7 +139,9 @@ class GaussianSingleRecipe(ShapleyRecipe):
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """Widths after the next coalitions follow from the process: no value is needed."""
-        if self._complete() or self.asked.rows.n < 2:
+        if self._complete():  # a noisy model's is a matter of averages, anyone else's is known
+            return super().forecast(limits, level) if self.settings.noisy else None
+        if self.asked.rows.n < 2:
             return None
         with self.context.lock:
             ahead = 0 if beyond_process(self) else int(min(AHEAD, self.unasked))

@@ -104,11 +104,12 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
 
     def fit(self) -> Fitted | None:
         """Fit what was asked."""
-        rows = self.asked.rows
-        if rows.n < self.d + 2 or self.asked.full is None:
+        if self.asked.full is None:
             return None
         if isinstance(self.posterior(), ExactPosterior):
             return super().fit()
+        if self.asked.rows.n < self.d + 2:
+            return None
         g = self.gp()
         belief = Belief(g.mean, g.scale, g.dof)
         if self.settings.noisy:

@@ -149,9 +149,11 @@ class SurrogateRecipe:
         known = self.asked.rows.design() if self.asked.rows.n else None
         known = known[0::2] if known is not None and self.paired else known
         d, seed, pairs = self.d, s.seed, self.paired
+        # f(x) is known; of a noisy model it is a value like any other, asked as often as others
+        skip = () if s.noisy else ((0, d) if pairs else (d,))
         sequence = self.context.once(
-            ("coins", d, seed, pairs),
-            lambda: BernoulliSequence(d, seed, skip=(d,), paired=pairs),
+            ("coins", d, seed, pairs, skip),
+            lambda: BernoulliSequence(d, seed, skip=skip, paired=pairs),
         )
         return MaskStream(sequence, known, repeat=s.noisy)
 

@@ -1,0 +1,87 @@
+"""Noisy models with few features: repeats, forecasts, sums."""
+
+import numpy as np
+import pytest
+
+import credex as cx
+
+
+def curved(seed, noise=0.1):
+    """A function of three masks or more with noise of its own."""
+    rng = np.random.default_rng(seed)
+
+    def v(z):
+        y = z[:, 0] + 2 * z[:, 1] * z[:, 2] + 3 * z[:, 0] * z[:, 1] * z[:, 2]
+        return y + noise * rng.normal(size=len(z))
+
+    return v
+
+
+@pytest.mark.parametrize("options", [{}, {"sampler": "paired"}, {"posterior": "gp"}])
+def test_a_noisy_surrogate_aims_at_the_same_answer(options):
+    """f(x) is one of eight masks: asked once and never again it would count for nothing."""
+    exact = cx.BayesLIME(curved(0, 0.0), cx.Masks(3)).explain().mean
+    e = cx.BayesLIME(curved(0), cx.Masks(3), noisy=True, **options).explain(queries=1000)
+    np.testing.assert_allclose(e.mean, exact, atol=0.15)
+    assert np.all(e.interval().covers(exact))
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_refining_repeats_as_evenly_as_one_run(method):
+    ex = method(curved(1), cx.Masks(3), noisy=True)
+    e = ex.explain(queries=20)
+    for i in range(20):
+        e = ex.refine(e, queries=24 + 8 * i)
+    counts = np.unique(e.asked.rows.design(), axis=0, return_counts=True)[1]
+    assert counts.max() - counts.min() <= 3, counts
+
+
+@pytest.mark.parametrize("posterior", ["linear", "gp"])
+def test_a_forecast_knows_that_a_noisy_model_may_be_asked_again(posterior):
+    rng = np.random.default_rng(2)
+    ex = cx.BayesSHAP(
+        lambda z: z.sum(1) ** 1.5 + 0.1 * rng.normal(size=len(z)), cx.Masks(5), noisy=True
+    )
+    f = ex.forecast(width=0.03, posterior=posterior)
+    e = ex.explain(width=0.03, max_queries=20_000, posterior=posterior)
+    assert e.converged
+    assert e.n_queries / 2 < f.n_queries + f.queries < 2 * e.n_queries
+
+
+@pytest.mark.parametrize("sampler", ["focused", "paired", "random"])
+def test_importances_of_a_noisy_model_add_up(sampler):
+    ex = cx.BayesSHAP(curved(3, 0.5), cx.Masks(8), noisy=True, posterior="gp", sampler=sampler)
+    e = ex.explain(queries=60)
+    assert e.mean.sum() == pytest.approx(e.prediction - e.base_value, abs=1e-9)
+    e = ex.refine(e, queries=120)
+    assert e.mean.sum() == pytest.approx(e.prediction - e.base_value, abs=1e-9)
+
+
+@pytest.mark.parametrize(("d", "queries"), [(2, 4), (2, 6), (3, 8)])
+def test_a_small_noisy_game_always_has_numbers(d, queries):
+    rng = np.random.default_rng(4)
+    v = lambda z: z.sum(1) + 0.1 * rng.normal(size=len(z))  # noqa: E731
+    e = cx.BayesSHAP(v, cx.Masks(d), noisy=True, posterior="gp").explain(queries=queries)
+    assert np.all(np.isfinite(e.mean))
+    assert np.all(e.interval().width > 0)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_surrogate_of_one_or_two_features_is_exact_under_the_process_too(d):
+    e = cx.BayesLIME(lambda z: z.sum(1) * 1.0, cx.Masks(d), posterior="gp").explain()
+    np.testing.assert_allclose(e.mean, 1.0)
+    assert e.exact
+
+
+def test_all_alike_is_not_called_exact():
+    e = cx.BayesSHAP(
+        lambda z: 1.0 * (z[:, :4].all(1) & ~z[:, 4:7].any(1)), cx.Masks(10), posterior="gp"
+    ).explain(width=0.01)
+    assert not e.exact
+    assert "exact" not in str(e)
+    assert "all alike so far" in str(e)
+
+
+def test_the_papers_recipe_has_no_focused_process():
+    with pytest.raises(cx.InputError, match="sampler='random'"):
+        cx.BayesSHAP(curved(5), cx.Masks(9), posterior="gp", recipe="paper").explain(queries=50)
