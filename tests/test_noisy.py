@@ -85,3 +85,13 @@ def test_all_alike_is_not_called_exact():
 def test_the_papers_recipe_has_no_focused_process():
     with pytest.raises(cx.InputError, match="sampler='random'"):
         cx.BayesSHAP(curved(5), cx.Masks(9), posterior="gp", recipe="paper").explain(queries=50)
+
+
+def test_one_noisy_feature_can_be_refined():
+    rng = np.random.default_rng(6)
+    ex = cx.BayesSHAP(lambda z: z[:, 0] + 0.5 * rng.normal(size=len(z)), cx.Masks(1), noisy=True)
+    e = ex.explain(queries=10)
+    more = ex.refine(e, queries=150)
+    assert more.n_queries == 150
+    assert more.interval().width[0] < 0.5 * e.interval().width[0]
+    assert more.interval().covers([1.0])[0]

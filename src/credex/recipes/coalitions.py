@@ -140,6 +140,9 @@ class CoalitionRecipe:
     def open(self, ceiling: int) -> Talk[None]:
         """Ask for the empty and the full coalition (a noisy model several times)."""
         if self.asked.full is not None:
+            more = min((ceiling - self.asked.n_queries) // 2, ONLY_ENDS)
+            if self.d <= 1 and self.settings.noisy and more > 0:  # there is nothing else to ask
+                self._absorb_ends((yield self._ends(more)), 2 * more)
             return
         repeats = 1
         if self.settings.noisy:
