@@ -34,11 +34,6 @@ verdicts of perturbations-to-go and of the priors were made stricter. Two findin
 defects of credex and were mended: intervals of Table 1 that were too wide (digits, German Credit;
 the remedy was chosen on 55 cases, these among them), and a forecast that took noise common to all
 features for differences between them. Reasons that were not themselves measured are called likely.
-
-Not all sections are of one run. Figure 1, Table 1, perturbations-to-go, the toy surfaces, the known
-function, informative priors, and the digits and photographs of stability and of focused sampling
-were measured with intervals and forecasts as they are now. The other sections, and the rows of
-tables in those two, are of the run before; of these only consistency depends on the intervals.
 """
 
 FENCE = re.compile(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->\n", re.DOTALL)

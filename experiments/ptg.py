@@ -33,7 +33,7 @@ def cases(*, quick: bool) -> list[Case]:
 
 def run(*, quick: bool) -> Result:
     """Forecast, run the forecast number of perturbations, and look at the width."""
-    counts = {"table": 3, "digit": 1} if quick else {"table": 60, "digit": 30}
+    counts = {"table": 3, "digit": 1} if quick else {"table": 60, "digit": 100}
     data = {}
     for case in cases(quick=quick):
         instances = counts[case.kind]
