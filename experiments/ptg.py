@@ -11,7 +11,7 @@ from tqdm import tqdm
 import credex as cx
 from experiments.canvas import COLOURS, GREY, plain, tidy
 from experiments.cases import Case, tables
-from experiments.image_cases import digit
+from experiments.image_cases import PHOTOGRAPHS, digit, photograph
 from experiments.result import Result, measured
 from experiments.spread import mean_se
 
@@ -23,6 +23,9 @@ SHARES = (0.9, 0.7, 0.5, 0.4, 0.3, 0.2)
 
 MOST = {"BayesLIME": 20_000, "BayesSHAP": 5_000}
 """Longest run; a BayesSHAP query costs 20 model rows."""
+
+MOST_PHOTOGRAPH = 2_000
+"""The same for photographs: a query takes tens of milliseconds."""
 
 
 def cases(*, quick: bool) -> list[Case]:
@@ -47,7 +50,33 @@ def run(*, quick: bool) -> Result:
             for c in cell.values():
                 compare(c, MOST[method])
             data[f"{case.name}, {method}"] = cell
+    if not quick:
+        for method in ("BayesLIME", "BayesSHAP"):
+            data[f"Photographs, {method}"] = photographs(method)
     return report(data, counts)
+
+
+def photographs(method: str) -> dict[str, Any]:
+    """Follow four photographs, each to widths of its own."""
+    cell = {}
+    for who, way in (("credex", follow), ("paper", follow_paper)):
+        found = [way(photograph(name), method, 1, quick=False) for name in PHOTOGRAPHS]
+        middle = np.median([c["desired"] for c in found], axis=0)
+        scale = [middle / np.array(c["desired"]) for c in found]  # asked for in units of their own
+        cell[who] = {
+            "desired": middle.tolist(),
+            "n": np.column_stack([c["n"][:, 0] for c in found]),
+            "observed": np.column_stack(
+                [c["observed"][:, 0] * s for c, s in zip(found, scale, strict=True)]
+            ),
+        }
+        compare(cell[who], MOST_PHOTOGRAPH)
+    return cell
+
+
+def longest(case: Case, method: str) -> int:
+    """Longest run of a case."""
+    return MOST_PHOTOGRAPH if case.kind == "photograph" else MOST[method]
 
 
 def compare(c: dict[str, Any], most: int) -> None:
@@ -98,13 +127,15 @@ def report(data: dict[str, Any], counts: dict[str, int]) -> Result:
             "and observed widths lie on the diagonal; 200 to 20,000 perturbations are needed."
         ),
         ran=(
-            f"{counts['table']} test rows of each table, {counts['digit']} digits, one seed each, "
-            f"S = {SEEDS}, six widths. credex: `forecast(width=)`, then a run of as many queries "
-            "as it says, and the widest of all intervals (upper − lower) over the width asked for. "
+            f"{counts['table']} test rows of each table, {counts['digit']} digits, four "
+            f"photographs, one seed each, S = {SEEDS}, six widths. credex: `forecast(width=)`, "
+            "then a run of as many queries as it says, and the widest of all intervals (upper − "
+            "lower) over the width asked for. "
             "The paper: `perturbations_to_go` on its own recipe, and the mean half-width found "
             "over the half-width asked for, which is what its figure shows. Exact answers and "
             "widths that the S perturbations already had are left out; no run is longer than "
-            f"{MOST['BayesLIME']:,} (BayesSHAP {MOST['BayesSHAP']:,})."
+            f"{MOST['BayesLIME']:,} (BayesSHAP {MOST['BayesSHAP']:,}, photographs "
+            f"{MOST_PHOTOGRAPH:,})."
         ),
         head=("data, method", "paper", "asked for", "found ÷ asked for", "perturbations needed"),
         rows=tuple(rows),
@@ -122,8 +153,8 @@ def report(data: dict[str, Any], counts: dict[str, int]) -> Result:
                 for t, r in off.items()
             ),
             *(
-                f"{t}: the formula asked for {MOST[t.split(', ')[-1]]:,} or more in {n} runs, "
-                "which were left out."
+                f"{t}: the formula asked for as many as a run may have or more in {n} runs, which "
+                "were left out."
                 for t, n in capped.items()
             ),
         ),
@@ -142,12 +173,12 @@ def follow(case: Case, method: str, instances: int, *, quick: bool) -> dict[str,
     for i, x in enumerate(tqdm(X, disable=None, leave=False, desc=f"ptg, {case.name}, {method}")):
         for k, width in enumerate(desired):
             forecast = explainer.forecast(x, width=width, seed_queries=SEEDS, seed=i)
-            n[k, i] = min(np.ceil(forecast.total), MOST[method])
+            n[k, i] = min(np.ceil(forecast.total), longest(case, method))
             observed[k, i] = np.nan
             if n[k, i] > SEEDS:
                 e = explainer.explain(x, queries=int(n[k, i]), start=forecast, seed=i)
                 # an exact answer has no width, and a run cut short does not show the forecast
-                if not e.exact and n[k, i] < MOST[method]:
+                if not e.exact and n[k, i] < longest(case, method):
                     observed[k, i] = e.interval().width.max()
     return {"desired": desired, "n": n, "observed": observed}
 
@@ -169,9 +200,9 @@ def follow_paper(case: Case, method: str, instances: int, *, quick: bool) -> dic
         p = cx.LinearPosterior.fit(rows.design(), rows.y()[:, 0], weights, intercept="none")
         for k, half in enumerate(desired):
             total = SEEDS + max(cx.perturbations_to_go(p, half), 0)
-            n[k, i] = min(np.ceil(total), MOST[method])
+            n[k, i] = min(np.ceil(total), longest(case, method))
             observed[k, i] = np.nan
-            if SEEDS < n[k, i] < MOST[method]:
+            if SEEDS < n[k, i] < longest(case, method):
                 e = explainer.explain(x, queries=int(n[k, i]), seed=i)
                 observed[k, i] = e.interval().width.mean() / 2
     return {"desired": desired, "n": n, "observed": observed}
@@ -181,7 +212,7 @@ def picture(result: Result, figure: Figure) -> None:
     """Asked for against found, and how many perturbations it took."""
     figure.set_size_inches(8.6, 5.2)
     left, right = (tidy(ax) for ax in figure.subplots(1, 2))
-    colours = list(COLOURS.values())
+    colours = [*COLOURS.values(), "#000000"]
     for k, (title, cell) in enumerate(result.data.items()):
         for who, style in (("credex", "o-"), ("paper", "x--")):
             c = cell[who]
