@@ -10,7 +10,7 @@ from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
-from credex.posteriors import Belief, ErrorPosterior, ExactPosterior, LinearPosterior
+from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
     ONE,
     Asked,
@@ -29,12 +29,12 @@ from credex.recipes.base import (
     unlinked,
 )
 from credex.recipes.forecasts import linear_forecast
+from credex.recipes.sparse_surrogate import sparse_exact, sparse_linear
 from credex.samplers import Candidates, Paired, Predictive, checked
-from credex.selection import choose
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Floats, Ints, Masks, Native, Weights
+from credex.typing import Floats, Ints, Native, Weights
 from credex.value import Ask
 
 
@@ -303,9 +303,9 @@ class SurrogateRecipe:
         if isinstance(p, ExactPosterior):
             belief, intercept, error, r2 = p.belief, p.intercept, p.error, p.r2
             if keep is not None and keep < self.d:
-                belief, intercept, error, r2, selected = self._sparse_exact(p, keep)
+                belief, intercept, error, r2, selected = sparse_exact(self, p, keep)
         elif keep is not None and keep < self.d:
-            belief, intercept, error, r2, selected = self._sparse(p, keep)
+            belief, intercept, error, r2, selected = sparse_linear(self, p, keep)
         else:
             belief = self.belief_of(p)
             intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
@@ -329,64 +329,6 @@ class SurrogateRecipe:
         if self.settings.robust and self.settings.recipe != "paper":
             return Belief(p.mean, p.robust_covariance(fraction=self.fraction), p.robust_dof)
         return Belief(p.mean, p.scale_matrix, p.dof)
-
-    def _sparse(
-        self, p: LinearPosterior, keep: int
-    ) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
-        """Refit on the chosen features, output by output."""
-        d, k, rows = self.d, p.k, self.asked.rows
-        mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
-        selected = np.zeros((d, k), dtype=np.bool_)
-        intercept, sigma, r2, dof = np.zeros(k), np.zeros(k), np.zeros(k), np.inf
-        design, y, w = rows.design(), rows.y(), rows.w()
-        m, whole = p.moments, self.belief_of(p)
-        ridge = float(np.mean(p.prior.precisions(d)))
-        for j in range(k):
-            at = choose(
-                m.zz,
-                m.zy[:, j],
-                p.mean[:, j],
-                keep=keep,
-                method=self.settings.selection,
-                ridge=ridge,
-            )
-            small = LinearPosterior.fit(
-                design[:, at],
-                y[:, j : j + 1],
-                w,
-                prior=p.prior.only(np.isin(np.arange(d), at)),
-                intercept=p.intercept_kind,
-                cluster=p.cluster,
-            )
-            b = self.belief_of(small)
-            mean[at, j] = b.mean[:, 0]
-            wider = whole.selection_factor(j, keep, self.settings.level)
-            scale[at[:, None], at, j] = b.scale[:, :, 0] * wider**2
-            selected[at, j] = True
-            intercept[j], r2[j] = np.asarray(small.intercept)[0], np.asarray(small.r2)[0]
-            sigma[j] = np.asarray(small.error.scale)[0]
-            dof = min(dof, b.dof)
-        return Belief(mean, scale, dof), intercept, replace(p.error, scale=sigma), r2, selected
-
-    def _sparse_exact(
-        self, p: ExactPosterior, keep: int
-    ) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
-        d, k = self.d, p.mean.shape[1]
-        mean, selected = np.zeros((d, k)), np.zeros((d, k), dtype=np.bool_)
-        intercept, misfit, spread = np.zeros(k), np.zeros(k), np.ones(k)
-        masks, y, w = self.asked.rows.design(), self.asked.rows.y(), self.asked.rows.w()
-        masks = np.concatenate([np.ones((1, d), dtype=np.bool_), masks])
-        y, w = np.concatenate([self.asked.full[None, :], y]), np.concatenate([[1.0], w])  # type: ignore[index]
-        linear = LinearPosterior.fit(masks, y, w)
-        m = linear.moments
-        for j in range(k):
-            at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep=keep, method=self.settings.selection)
-            small = ExactPosterior.surrogate(masks[:, at], y[:, j : j + 1], w)
-            mean[at, j], selected[at, j] = small.mean[:, 0], True
-            intercept[j], misfit[j] = small.intercept[0], small.misfit[0]
-            spread[j] = small.spread[0]
-        exact = replace(p, mean=mean, misfit=misfit, spread=spread)
-        return exact.belief, intercept, exact.error, exact.r2, selected
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """How many more queries to these widths."""
