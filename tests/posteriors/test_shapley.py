@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import credex as cx
 from credex.kernels import shapley_kernel
-from credex.posteriors import ExactPosterior
+from credex.posteriors import ExactPosterior, ShapleyPosterior
+from credex.posteriors.shapley import Geometry
 from credex.posteriors.strata import strata
 from credex.sequences import ShapleySequence, all_masks
 from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game
@@ -153,3 +154,29 @@ def test_outputs_share_one_factorisation():
 def test_exact_needs_all_coalitions():
     with pytest.raises(cx.InputError, match="needs all 8"):
         ExactPosterior.shapley(all_masks(3)[:5], np.ones((5, 1)))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_intervals_are_hc2_with_satterthwaites_degrees_written_out(paired):
+    """Misfits as e²/(1−h), and fewer degrees where a few units decide a variance."""
+    d, m = 6, 18
+    rng = np.random.default_rng(3)
+    masks = ShapleySequence(d, 4, paired=paired).units(0, m)
+    y = rng.normal(size=(m, 1))
+    other = rng.normal(size=(m, 1)) if paired else None
+    g = Geometry.of(masks, paired=paired, uniform=True)
+    p = ShapleyPosterior(g, y, other, np.zeros(1), np.ones(1))
+    rows = 2.0 if paired else 1.0
+    z, w = masks - 0.5, rows * g.weights
+    h = w * np.einsum("ij,jk,ik->i", z, g.v, z)
+    np.testing.assert_allclose(g.leverage, h)
+    e2 = p.residual[:, 0] ** 2
+    score = z @ g.v
+    meat = (score * (w**2 * g.thinning * e2 / (1 - h))[:, None]).T @ score
+    spare = m - h.sum()
+    plain = g.v * (w @ e2 / spare * g.thinning.mean() / spare**2)
+    np.testing.assert_allclose(p.scale_matrix[:, :, 0], meat + plain, rtol=1e-6)
+    share = score**2 * (g.weights * g.thinning)[:, None]
+    even = np.mean(share.sum(0) ** 2 / (share**2).sum(0)) / m
+    assert 1 / m < even < 1
+    assert p.dof == pytest.approx(spare * even)
