@@ -372,8 +372,9 @@ def sandwich_total(masks: Masks, residual: Floats, *, paired: bool) -> Floats:
     """Total variance of φ, ``(k,)``, of a regression on left-out residuals ``(m, k)`` of a guess.
 
     What a guess that never saw a unit gets wrong there is a random sample of what it gets wrong
-    everywhere, so that this holds whatever the guess is. A pair stands for two rows of m, so that
-    leverage tells; residuals of single coalitions are taken as they are.
+    everywhere, whatever the guess is; hyper-parameters did see it, so that this is a lower bound.
+    A pair stands for two rows of m, so that leverage tells; residuals of single coalitions are
+    taken as they are.
     """
     g = Geometry.of(masks, paired=paired, uniform=True)
     square = np.maximum(g.thinning, 0.0)[:, None] * residual**2
