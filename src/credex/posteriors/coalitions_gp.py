@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from credex.posteriors.gp import TAILS
 from credex.posteriors.mask_kernel import MaskKernel, shapley_weights, white_covariance
 from credex.posteriors.shapley import sandwich_total
 from credex.posteriors.surrogate_gp import Conditioned
@@ -36,6 +37,7 @@ class AllCoalitions:
     shift, width = 0.0, 1.0
     white, blocks = True, True
     degrees = (16, 10.0)
+    tails: float | None = TAILS
 
     def __init__(self, d: int) -> None:
         self.d = d

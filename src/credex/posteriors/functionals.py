@@ -52,6 +52,8 @@ class Functional(Protocol):
     """Whether rows are also left out together with their neighbours."""
     degrees: tuple[int, float]
     """Rows per degree of freedom after the third, and the most of them."""
+    tails: float | None
+    """Degrees of freedom of the shape, at the width that those above give; None: just those."""
 
     def cross(self, kernel: Kernel, X: Floats) -> tuple[Floats, Floats | None]:
         """Covariance of phi* with the product part at X (d+1, n), and what to keep of the work."""
@@ -83,6 +85,7 @@ class AllMasks:
     shift, width = 0.0, 1.0  # wider is no sharper and covers .93 where this does .96
     white, blocks = True, False
     degrees = (16, 30.0)  # a sandwich knows its scale better than fitted hyper-parameters do
+    tails: float | None = None
 
     def __init__(self, weights: Floats) -> None:
         from scipy.special import gammaln
@@ -178,6 +181,7 @@ class Pool:
     shift, width = -2.0, 1.5  # most columns of a table matter little: longer length-scales
     bends = white = blocks = False
     degrees = (16, 10.0)
+    tails: float | None = None
 
     def __init__(self, X: Floats, M: Floats, w: Floats) -> None:
         self.X, self.M, self.w = (np.asarray(a, float) for a in (X, M, w))

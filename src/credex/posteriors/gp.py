@@ -18,8 +18,10 @@ Corrections, each read off the data, none fitted to a game:
   residuals: the error of a Shapley regression on what the process leaves, whatever its kernel
   cannot express. Before there are two pairs a player: 1 + 3 p / n.
 
-What remains uncertain is the scale itself: Student-t with 3 + n/16 degrees of freedom, at
-most 10 (what the kernel cannot express does not vanish with n).
+What remains uncertain is the scale itself: at 95 % as wide as a Student-t with 3 + n/16 degrees of
+freedom, at most 10 (what the kernel cannot express does not vanish with n). Its shape is that of
+4 degrees: over many games most errors are far smaller than the few large ones that decide the
+95 %, so that narrower intervals at low levels suffice.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from credex.posteriors.evidence import JITTER, Evidence, default_kernel
 from credex.posteriors.held_out import block_scale, left_out
 from credex.posteriors.mask_kernel import MaskKernel, shapley_weights
 from credex.posteriors.shapley import sandwich_total
-from credex.posteriors.student import LARGE_DOF
+from credex.posteriors.student import LARGE_DOF, heavier
 from credex.typing import Design, Floats
 
 INFLATION = 2.0
@@ -50,7 +52,10 @@ ENOUGH = 2
 """Random pairs per player from which the sandwich of left-out residuals is used."""
 
 MAX_DOF = 10.0
-"""Most degrees of freedom of the Student-t."""
+"""Most degrees of freedom of the Student-t that sets the width at 95 %."""
+
+TAILS = 4.0
+"""Degrees of freedom of the Student-t with that width."""
 
 LOOKS = 1.15
 """Wider by this factor when a run may stop at any of several looks."""
@@ -254,9 +259,10 @@ class GPPosterior:
             sigma2 = state.honest_scale(NOISY_INFLATION)
         else:
             sigma2 = state.honest_scale() if chosen else state.honest_scale_of_random(C)
-        scale = sigma2[:, None, None] * C * wider**2
+        factor = wider**2 * heavier(min(3 + len(S) / 16, MAX_DOF), TAILS)
+        scale = sigma2[:, None, None] * C * factor
         scale[:, i, i] = np.maximum(scale[:, i, i], floor[:, None]) if d > 1 else 0.0
-        return cls(mean, scale, min(3 + len(S) / 16, MAX_DOF), state)
+        return cls(mean, scale, TAILS, state)
 
     @property
     def belief(self) -> Belief:

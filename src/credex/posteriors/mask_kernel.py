@@ -188,6 +188,13 @@ def size_match(S: Floats, T: Floats) -> Floats:
     return np.asarray(0.5 * (a == b) - 0.5 * (a == -b))
 
 
+def by_size(S: Floats) -> Floats:
+    """Columns of a game that depends on the size alone, one per size, odd, (n, sizes)."""
+    balance = S.sum(1)[:, None]
+    sizes = np.unique(np.abs(balance))
+    return np.asarray((np.abs(balance) == sizes[sizes > 0]) * np.sign(balance))
+
+
 def identical(S: Floats, T: Floats) -> Floats:
     """+1 where rows are equal, -1 where they are complements, else 0."""
     dot = S @ T.T

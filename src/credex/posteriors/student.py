@@ -20,6 +20,11 @@ def quantile(level: float, dof: float) -> float:
     return float(ndtri(p) if dof > LARGE_DOF else stdtrit(dof, p))
 
 
+def heavier(dof: float, tails: float) -> float:
+    """Factor of a variance that keeps the 95 % interval when ``dof`` degrees become ``tails``."""
+    return (quantile(0.95, dof) / quantile(0.95, tails)) ** 2
+
+
 def cdf(x: Floats, dof: float) -> Floats:
     """Distribution function at ``x`` (any shape)."""
     from scipy.special import stdtr

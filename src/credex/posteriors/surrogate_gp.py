@@ -14,7 +14,8 @@ the rows that carry most weight in phi where those were predicted worse than the
 * on single coalitions (`credex.posteriors.coalitions_gp`) as on masks, with the sandwich of a
   Shapley regression, and at least what rows left out with their neighbours say.
 
-Student-t with 3 + n/16 degrees of freedom, at most 10; on masks at most 30.
+Student-t with 3 + n/16 degrees of freedom, at most 10; on masks at most 30; on single coalitions as
+wide as that at 95 %, with the shape of 4.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from credex.posteriors.functionals import Functional
 from credex.posteriors.held_out import block_scale, left_out
+from credex.posteriors.student import heavier
 from credex.posteriors.surrogate_kernel import (
     Evidence,
     Floats,
@@ -149,6 +151,8 @@ class SurrogateGP:
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
         rows, most = over.degrees
         dof = min(3 + len(X) / rows, most)
+        if over.tails is not None:
+            scale, dof = scale * heavier(dof, over.tails), over.tails
         return cls(c.coef[1:], c.coef[0] + top, scale, dof, kernel, c, top)
 
 

@@ -5,7 +5,8 @@ r"""Prior covariance of a surrogate's value function, and its hyper-parameters b
 
 over coordinates X (masks: X = M; tables: where the perturbed input lies), with the design M scaled,
 and on masks the projection p = rho b.(2x-1) on the coefficients' own direction b (v may bend along
-it; b is not fitted by evidence, it follows the coefficients in two passes).
+it; b is not fitted by evidence, it follows the coefficients in two passes). Where outputs take few
+values the family is narrower, see `credex.posteriors.jumps`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from credex.posteriors.jumps import Jumps
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +32,9 @@ RHO_BOUNDS = (-4.0, 1.0)
 
 MAX_REACH = 12.0
 """Of the projection: beyond it the bending direction only encodes parity-like games."""
+
+SHARES = np.array([1.0, 1.0, 0.0])
+"""Of the product, linear and constant variances in what varies between rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,8 @@ class Evidence:
         self.mean = Kernel.default(X.shape[1], shift).vector
         p = X.shape[1]
         self.mean[p] = 0.0
+        self.jumps = Jumps.of(self.Y, lambda: np.column_stack([np.ones(len(F)), F]))
+        spread *= self.jumps.tighter
         self.sd = np.concatenate([np.full(p, spread), [1.0, 3.0, 3.0, 3.0, 3.0]])
 
     def distance(self, theta: Floats) -> Floats:
@@ -139,7 +147,7 @@ class Evidence:
         near = w[0] * np.exp(-u)
         K = near + w[1] * self.linear + w[2]
         diag = np.diag_indices(n)
-        K[diag] += w[3]
+        K[diag] += w[3] + self.jumps.white * (SHARES @ w[:3])
         K[diag] += JITTER * K[diag].mean()
         C, info = lapack.dpotrf(K, lower=1)
         if info:
@@ -157,12 +165,14 @@ class Evidence:
         grad[:p] -= theta * self.moment(near)
         if direction is not None:
             grad[p] -= (near * bend).sum()
+        trace = np.trace(G)
         grad[p + 1 :] += (
             near.sum(),
             w[1] * (G * self.linear).sum(),
             w[2] * G.sum(),
-            w[3] * np.trace(G),
+            w[3] * trace,
         )
+        grad[p + 1 : -1] += self.jumps.white * trace * SHARES * w[:3]
         return float(value), grad
 
     def fit(self, start: Kernel, *, max_iter: int = 60) -> Kernel:
@@ -173,19 +183,21 @@ class Evidence:
             return start
         p = self.X.shape[1]
         lo, hi = self.mean - 8, self.mean + 8
-        lo[p], hi[p] = RHO_BOUNDS
+        lo[p], hi[p] = RHO_BOUNDS[0], RHO_BOUNDS[1] - self.jumps.shorter
         if start.direction is not None:
             hi[p] = min(hi[p], np.log(0.5 * MAX_REACH / np.abs(start.direction).sum()))
+        weights = self.jumps.without_white(start.log_w, SHARES)
         res = minimize(
             self.loss,
-            np.clip(start.vector, lo, hi),
+            np.clip(np.append(start.vector[: p + 1], weights), lo, hi),
             args=(start.direction,),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(lo, hi, strict=True)),
             options={"maxiter": max_iter, "ftol": 1e-6},
         )
-        return start.with_vector(res.x)
+        weights = self.jumps.add_white(res.x[p + 1 :], SHARES)
+        return start.with_vector(np.append(res.x[: p + 1], weights))
 
 
 def safe_cholesky(K: Floats) -> Floats:
