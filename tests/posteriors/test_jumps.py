@@ -41,11 +41,12 @@ def test_labels_jump_and_real_values_do_not(scale):
     assert Jumps.of(scale * both, ones(60)).degree > 0.9  # one output that jumps is enough
 
 
-def test_what_an_additive_game_explains_is_not_white():
-    """Nothing is accidental about a game that d + 1 numbers describe."""
+def test_an_additive_game_is_white_by_one_row_only():
+    """Nothing is accidental about a game that d + 1 numbers describe, but a row may differ."""
     masks = all_masks(6).astype(float)
     design = np.column_stack([np.ones(64), masks])
-    assert Jumps.of(masks[:, :1] * 2 - 1, lambda: design).white == 0.0
+    additive = Jumps.of(masks[:, :1] * 2 - 1, lambda: design)
+    assert additive.white == pytest.approx(0.3 * additive.degree / 64)
     assert Jumps.of(masks[:, :1] * masks[:, 1:2], lambda: design).white > 0.05
 
 
@@ -98,6 +99,18 @@ def test_votes_are_not_taken_for_a_rule_of_a_few_players(sampler):
         e = explainer.explain(queries=100, seed=seed)
         inside.append(e.interval().covers(truth).mean())
     assert np.mean(inside) >= 0.88
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_counts_that_are_additive_as_far_as_was_asked_are_not_certain(method):
+    """Left gloves that find a right one: additive unless hardly any right one is there."""
+    z = all_masks(11)
+    table = np.minimum(z[:, :2].sum(1), z[:, 2:].sum(1)).astype(float)
+    e = method(table_game(table), cx.Masks(11), posterior="gp").explain(queries=100, seed=3)
+    whole = method(table_game(table), cx.Masks(11), posterior="linear").explain(queries=2**11)
+    error = np.abs(e.mean - whole.mean)
+    assert (error <= 2 * e.interval().width).all()
+    assert (e.interval().width > 1e-4).all()
 
 
 def test_a_parity_of_all_players_is_still_known_from_its_sizes():

@@ -34,6 +34,7 @@ import numpy as np
 from credex.posteriors.belief import Belief
 from credex.posteriors.evidence import JITTER, Evidence, default_kernel
 from credex.posteriors.held_out import block_scale, left_out
+from credex.posteriors.jumps import degree_of
 from credex.posteriors.mask_kernel import MaskKernel, shapley_weights
 from credex.posteriors.shapley import sandwich_total
 from credex.posteriors.student import LARGE_DOF, heavier
@@ -244,7 +245,8 @@ class GPPosterior:
             )
         floor = (ROUNDOFF * np.abs(Y).max(0)) ** 2
         i = np.arange(d)
-        if not noisy and (beta := additive_solution(S, Y)) is not None:
+        beta = None if noisy else additive_solution(S, Y)
+        if beta is not None and not degree_of(Y, odd=True):
             # as far as was asked: what the process would find too, less its rounding
             scale = np.zeros((k, d, d))
             scale[:, i, i] = floor[:, None]

@@ -6,7 +6,8 @@ doubt (measured on weighted votes: 95 % intervals that held 0.41). Values that n
 be hit by accident. So, in proportion to how often outputs repeat,
 
 * a share of the prior variance that neither an additive nor a symmetric game explains stays
-  *white*, free at every mask that was not asked;
+  *white*, free at every mask that was not asked; at least one row's worth, so that labels which
+  are additive as far as was asked are not taken for certain either;
 * the kernel's scales are held closer together and its bending direction is shorter: fewer rules
   to choose from.
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from credex.typing import Floats
 
-__all__ = ["Jumps"]
+__all__ = ["Jumps", "degree_of", "one_more"]
 
 TOLERANCE = 0.01
 """Outputs closer than this share of their range count as equal."""
@@ -65,11 +66,7 @@ class Jumps:
         ``simple()`` gives the columns ``(n, p)`` of a game that fits by no accident. ``odd``: Y are
         half differences, of which the sign is the mask's and row 0 is asked in every run.
         """
-        if odd:
-            share = max((repeats(np.abs(y[1:]), np.abs(y).max()) for y in Y.T), default=0.0)
-        else:
-            share = max((repeats(y, np.ptp(y)) for y in Y.T), default=0.0)
-        degree = round(float(np.clip((share - BY_CHANCE) / (ALWAYS - BY_CHANCE), 0.0, 1.0)), 2)
+        degree = degree_of(Y, odd=odd)
         if not degree:
             return cls(0.0, 0.0)
         return cls(degree, WHITE * degree * unexplained(Y, simple()))
@@ -96,6 +93,23 @@ class Jumps:
         return SHORTER * self.degree
 
 
+def degree_of(Y: Floats, *, odd: bool = False) -> float:
+    """How far outputs ``Y (n, k)`` repeat: 0 as real values do, 1 as two labels do."""
+    if odd:
+        share = max((repeats(np.abs(y[1:]), np.abs(y).max()) for y in Y.T), default=0.0)
+    else:
+        share = max((repeats(y, np.ptp(y)) for y in Y.T), default=0.0)
+    return round(float(np.clip((share - BY_CHANCE) / (ALWAYS - BY_CHANCE), 0.0, 1.0)), 2)
+
+
+def one_more(Y: Floats) -> Floats:
+    """Variance (k,) that one row in n, unlike all those asked, adds to each: none to real values.
+
+    Residuals say nothing of it where outputs ``Y (n, k)`` are labels that a rule fits exactly.
+    """
+    return np.asarray(WHITE * degree_of(Y) * Y.var(0) / len(Y))
+
+
 def repeats(y: Floats, span: float) -> float:
     """Share of the pairs of outputs ``y (n,)`` that are equal, but for a hundredth of ``span``."""
     n = len(y)
@@ -107,9 +121,12 @@ def repeats(y: Floats, span: float) -> float:
 
 
 def unexplained(Y: Floats, simple: Floats) -> float:
-    """Share of the outputs' variance that least squares on ``simple (n, p)`` leaves, at most 1."""
+    """Share of the outputs' variance that least squares on ``simple (n, p)`` leaves.
+
+    Corrected for the columns; at least that of one row in n, at most 1.
+    """
     n = len(Y)
     beta, _, rank, _ = np.linalg.lstsq(simple, Y, rcond=1e-9)
     left = ((Y - simple @ beta) ** 2).sum(0) / np.maximum((Y**2).sum(0), np.finfo(float).tiny)
-    share = float(left.max())
-    return min(share * n / max(n - int(rank), 1), 1.0) if share > 1e-12 else 0.0
+    share = float(left.max()) * n / max(n - int(rank), 1)
+    return min(max(share, 1 / n), 1.0)

@@ -26,6 +26,7 @@ import numpy as np
 
 from credex.posteriors.functionals import Functional
 from credex.posteriors.held_out import block_scale, left_out
+from credex.posteriors.jumps import degree_of, one_more
 from credex.posteriors.student import heavier
 from credex.posteriors.surrogate_kernel import (
     Evidence,
@@ -124,7 +125,8 @@ class SurrogateGP:
         F = (M - over.centre) / (over.spread * np.sqrt(d))
         F = F if ease is None else F * np.sqrt(ease)
         white = over.white and not noisy
-        if white and (beta := additive(M, Y)) is not None:
+        beta = additive(M, Y) if white and not degree_of(Y) else None
+        if beta is not None:
             scale = np.zeros((d, d, y.shape[1]))  # as far as was asked: not zero, but rounding
             scale[np.arange(d), np.arange(d)] = (ROUNDOFF * np.abs(Y).max(0)) ** 2
             known = start or Kernel.default(d, over.shift)
@@ -261,7 +263,8 @@ class Conditioned:
             sigma2 = np.maximum(sigma2, block_scale(inverse, self.W, distance, 2))
         sigma2 = sigma2 * (1 + self.over.inflation(n) * (p + 5) / n)
         scale = self.over.scale(self, sigma2)[1:, 1:]
-        chance = self.over.chance(M, r, weights, endless=not self.white)
+        doubt = one_more(self.L @ self.W)
+        chance = self.over.chance(M, np.sqrt(r**2 + doubt), weights, endless=not self.white)
         total = np.trace(scale)
         grown = np.where(total > 0, chance / np.where(total > 0, total, 1.0), 1.0)
         return np.asarray(scale * np.maximum(grown, 1.0))
