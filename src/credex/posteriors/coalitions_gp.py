@@ -36,7 +36,7 @@ class AllCoalitions:
 
     shift, width = 0.0, 1.0
     white, blocks = True, True
-    degrees = (16, 10.0)
+    degrees = (8, 20.0)
     tails: float | None = TAILS
 
     def __init__(self, d: int) -> None:

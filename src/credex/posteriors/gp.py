@@ -19,9 +19,9 @@ Corrections, each read off the data, none fitted to a game:
   cannot express. Before there are two pairs a player: 1 + 3 p / n.
 
 What remains uncertain is the scale itself: at 95 % as wide as a Student-t with 3 + n/16 degrees of
-freedom, at most 10 (what the kernel cannot express does not vanish with n). Its shape is that of
-4 degrees: over many games most errors are far smaller than the few large ones that decide the
-95 %, so that narrower intervals at low levels suffice.
+freedom (3 + n/8 where there is a sandwich), at most 10 (what the kernel cannot express does not
+vanish with n). Its shape is that of 4 degrees: over many games most errors are far smaller than the
+few large ones that decide the 95 %, so that narrower intervals at low levels suffice.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ FEW_INFLATION = 3.0
 
 ENOUGH = 2
 """Random pairs per player from which the sandwich of left-out residuals is used."""
+
+ROWS, SANDWICH_ROWS = 16, 8
+"""Pairs for each degree of freedom after the third: a sandwich knows its scale better."""
 
 MAX_DOF = 10.0
 """Most degrees of freedom of the Student-t that sets the width at 95 %."""
@@ -261,7 +264,8 @@ class GPPosterior:
             sigma2 = state.honest_scale(NOISY_INFLATION)
         else:
             sigma2 = state.honest_scale() if chosen else state.honest_scale_of_random(C)
-        factor = wider**2 * heavier(min(3 + len(S) / 16, MAX_DOF), TAILS)
+        dof = min(3 + len(S) / (SANDWICH_ROWS if sandwich else ROWS), MAX_DOF)
+        factor = wider**2 * heavier(dof, TAILS)
         scale = sigma2[:, None, None] * C * factor
         scale[:, i, i] = np.maximum(scale[:, i, i], floor[:, None]) if d > 1 else 0.0
         return cls(mean, scale, TAILS, state)

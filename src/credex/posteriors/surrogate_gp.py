@@ -14,8 +14,8 @@ the rows that carry most weight in phi where those were predicted worse than the
 * on single coalitions (`credex.posteriors.coalitions_gp`) as on masks, with the sandwich of a
   Shapley regression, and at least what rows left out with their neighbours say.
 
-Student-t with 3 + n/16 degrees of freedom, at most 10; on masks at most 30; on single coalitions as
-wide as that at 95 %, with the shape of 4.
+Student-t with 3 + n/16 degrees of freedom, at most 10; on masks at most 30; on single coalitions at
+95 % as wide as with 3 + n/8, at most 20, but with the shape of 4.
 """
 
 from __future__ import annotations
