@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -16,6 +16,7 @@ from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments
 from credex.posteriors.prior import Prior
 from credex.posteriors.rows import Rows, spans
+from credex.posteriors.scaled import Scaled, few, means, pieces
 from credex.posteriors.spd import inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Weights
@@ -60,6 +61,8 @@ class LinearPosterior:
     squeeze: bool
     cluster: int = 1
     """Consecutive rows that were drawn together (2 for pairs): their scores are summed."""
+    kept: Scaled | None = field(default=None, repr=False)
+    """The scaled rows of the moments if they are few, until the sandwich is made of them."""
 
     @classmethod
     def fit(
@@ -81,14 +84,16 @@ class LinearPosterior:
         d = z.shape[1]
         prior.means(d), prior.precisions(d)  # fails early if their number is wrong
         rows = Rows().add(z, yy, w)
-        return cls(_moments(rows), rows, prior, intercept, np.asarray(y).ndim == 1, cluster)
+        moments, kept = _moments(rows)
+        return cls(moments, rows, prior, intercept, np.asarray(y).ndim == 1, cluster, kept)
 
     @classmethod
     def of_rows(
         cls, rows: Rows, *, prior: Prior, intercept: InterceptKind, cluster: int = 1
     ) -> LinearPosterior:
         """Fit on rows that were checked and packed before; arrays keep their last axis."""
-        return cls(_moments(rows), rows, prior, intercept, squeeze=False, cluster=cluster)
+        moments, kept = _moments(rows)
+        return cls(moments, rows, prior, intercept, squeeze=False, cluster=cluster, kept=kept)
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
         """Return the posterior after further rows; costs O(n·d²) whatever came before."""
@@ -97,8 +102,9 @@ class LinearPosterior:
             msg = f"update needs {self.d} columns and {self.k} outputs; "
             msg += f"got {z.shape[1]} and {yy.shape[1]}"
             raise InputError(msg)
-        more = _moments(Rows().add(z, yy, w))
-        return replace(self, moments=self.moments + more, rows=self.rows.add(z, yy, w))
+        more, _ = _moments(Rows().add(z, yy, w))
+        rows = self.rows.add(z, yy, w)
+        return replace(self, moments=self.moments + more, rows=rows, kept=None)
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -226,37 +232,33 @@ class LinearPosterior:
         """
         level = check_level(level)
         if robust:
-            half = quantile(level, self.robust_dof) * np.sqrt(
-                np.einsum("iik->ik", self._robust(fraction))
-            )
+            variance = (1 - fraction) * self._robust_parts[0] + self._bias**2
+            half = quantile(level, self.robust_dof) * np.sqrt(variance)
         else:
             half = quantile(level, self.dof) * np.sqrt(np.outer(np.diag(self._v), self._scale2))
         return Interval(self._out(self._phi - half), self._out(self._phi + half), level)
 
-    def _walk(self) -> Iterator[tuple[Floats, Floats, Weights, Floats]]:
-        """Yield centred rows, residuals ``(n, k)``, weights and hat values, piece by piece.
+    def _pieces(self) -> Iterator[Scaled]:
+        """The scaled rows: those that were kept, or all of them once more."""
+        if self.intercept_kind == "none":
+            return pieces(self.rows, np.zeros(self.d), np.zeros(self.k))
+        if self.kept is None:
+            return pieces(self.rows, self.moments.z_mean, self.moments.y_mean)
+        return iter((self.kept,))
 
-        The rows are in a buffer: yours to change, and gone with the next piece.
+    def _walk(self) -> Iterator[tuple[Scaled, Floats, Floats, Floats]]:
+        """Yield scaled rows s, s·V, √w·misfit ``(n, k)`` and hat values, piece by piece.
+
+        The products are yours to change.
         """
-        mom = self.moments
-        flat = self.intercept_kind == "flat"
-        centre = mom.z_mean if flat else np.zeros(self.d)
-        top = mom.y_mean if flat else np.zeros(self.k)
-        base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
-        v, phi = self._v, self._phi
-        buffers: Floats | None = None
-        for z, y, w in self.rows.chunks():
-            for part in spans(len(z), self.d):
-                m = part.stop - part.start
-                if buffers is None or m > buffers.shape[1]:
-                    buffers = np.empty((2, m, self.d))
-                zc = buffers[0, :m]
-                zc[:] = z[part]
-                zc -= centre
-                h = np.einsum("ij,ij->i", np.matmul(zc, v, out=buffers[1, :m]), zc)
-                h += base
-                h *= w[part]
-                yield zc, y[part] - top - zc @ phi, w[part], h
+        weight = self.moments.weight
+        base = 1.0 / weight if self.intercept_kind == "flat" and weight > 0 else 0.0
+        v, beta = self._v, self._phi + self._bias
+        for s in self._pieces():
+            reach = s.rows @ v
+            h = np.einsum("ij,ij->i", reach, s.rows)
+            h += base * np.square(s.root)
+            yield s, reach, s.y - s.rows @ beta, h
 
     @property
     def bias(self) -> Floats:
@@ -275,25 +277,31 @@ class LinearPosterior:
 
     @cached_property
     def _robust_parts(self) -> tuple[Floats, float]:
-        """Meat of the data ``(d, d, k)`` and trace of the hat."""
-        meat = np.zeros((self.d, self.d, self.k))
+        """Data part of the robust variances ``(d, k)`` and trace of the hat."""
+        variance = np.zeros((self.d, self.k))
         trace = 0.0
-        for zc, e, w, h in self._walk():
+        for _, reach, e, h in self._walk():
             trace += float(h.sum())
-            u = (e - zc @ self._bias) * (w / np.maximum(1 - h, 1e-8))[:, None]
-            for j in range(self.k):
-                s = zc * u[:, j : j + 1] if j + 1 < self.k else np.multiply(zc, u[:, j:], out=zc)
-                if self.cluster > 1:
-                    s = np.add.reduceat(s, np.arange(0, len(s), self.cluster), axis=0)
-                meat[:, :, j] += s.T @ s
-        return meat, trace
+            e /= np.maximum(1 - h, 1e-8)[:, None]
+            if self.cluster > 1:
+                for j, score in enumerate(self._scores(reach, e)):
+                    variance[:, j] += np.einsum("ij,ij->j", score, score)
+            else:
+                variance += np.square(reach, out=reach).T @ np.square(e, out=e)
+        self.__dict__.pop("kept", None)  # megabytes that hardly anybody asks for again
+        return variance, trace
 
-    def _robust(self, fraction: float) -> Floats:
-        meat, v, b = self._robust_parts[0], self._v, self._bias
-        out = np.einsum("ik,jk->ijk", b, b)
+    def _scores(self, reach: Floats, e: Floats) -> Iterator[Floats]:
+        """What the rows (the clusters) add to φ̂, output by output."""
         for j in range(self.k):
-            out[:, :, j] += v @ ((1 - fraction) * meat[:, :, j]) @ v
-        return np.asarray(out)
+            score = reach * e[:, j : j + 1]
+            if self.cluster > 1:
+                score = np.add.reduceat(score, np.arange(0, len(score), self.cluster), axis=0)
+            yield score
+
+    def robust_variance(self, *, fraction: float = 0.0) -> Floats:
+        """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
+        return self._out((1 - fraction) * self._robust_parts[0] + self._bias**2)
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
         """Leverage-corrected sandwich (HC3) and the prior's pull.
@@ -303,7 +311,13 @@ class LinearPosterior:
         The misfit ε is what φ̂ + b leaves over: the residuals of φ̂ itself hold the pull too
         (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
-        return self._out(self._robust(fraction))
+        meat = np.zeros((self.d, self.d, self.k))
+        for _, reach, e, h in self._walk():
+            e /= np.maximum(1 - h, 1e-8)[:, None]
+            for j, score in enumerate(self._scores(reach, e)):
+                meat[:, :, j] += score.T @ score
+        b = self._bias
+        return self._out((1 - fraction) * meat + np.einsum("ik,jk->ijk", b, b))
 
     @property
     def v(self) -> Floats:
@@ -320,13 +334,14 @@ class LinearPosterior:
         meat = np.zeros((self.d, self.d, self.k))
         fourth = np.zeros((self.d, self.d, self.k))
         hat, mass = 0.0, 0.0
-        for zc, e, w, h in self._walk():
-            e2 = (e - zc @ self._bias) ** 2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
-            reach = (zc @ self._v) ** 2
+        for s, reach, e, h in self._walk():
+            e2 = np.square(e) / np.maximum(1 - h, 1e-8)[:, None]
+            reach *= reach
             for j in range(self.k):
                 share = reach * e2[:, j : j + 1]
                 fourth[:, :, j] += share.T @ share
-                meat[:, :, j] += (zc * e2[:, j : j + 1]).T @ zc
+                meat[:, :, j] += (s.rows * e2[:, j : j + 1]).T @ s.rows
+            e2 *= np.square(s.root)[:, None]
             hat += float(np.sum(h * e2.sum(axis=1)))
             mass += float(e2.sum())
         return meat, hat / mass if mass > 0 else 0.0, fourth
@@ -366,12 +381,22 @@ class LinearPosterior:
         return np.asarray(a[..., 0] if self.squeeze else a)
 
 
-def _moments(rows: Rows) -> Moments:
-    parts = (Moments.of(z, y, w) for z, y, w in rows.chunks())
-    out = next(parts)
-    for part in parts:
-        out = out + part
-    return out
+def _moments(rows: Rows) -> tuple[Moments, Scaled | None]:
+    """Moments of the rows, and the scaled rows if they are few."""
+    keep, out = few(rows), None
+    for z, y, w in rows.chunks():
+        z = z.astype(np.float64)
+        total, centre, top = means(z, y, w)
+        if keep:
+            whole = Scaled.of(z, y, w, centre, top)
+            return Moments.of(total, centre, top, (whole,)), whole
+        parts = (Scaled.of(z[p], y[p], w[p], centre, top) for p in spans(*z.shape))
+        more = Moments.of(total, centre, top, parts)
+        out = more if out is None else out + more
+    if out is None:  # pragma: no cover - nobody fits no rows
+        msg = "no rows"
+        raise AssertionError(msg)
+    return out, None
 
 
 def _checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:

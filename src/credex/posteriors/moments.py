@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from credex.posteriors.rows import spans
-from credex.typing import Design, Floats
+from credex.posteriors.scaled import Scaled
+from credex.typing import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,31 +28,16 @@ class Moments:
     yy: Floats
 
     @classmethod
-    def of(cls, z: Design, y: Floats, w: Floats) -> Moments:
-        """Moments of one batch: ``z (n, d)`` (booleans or floats), ``y (n, k)``, ``w (n,)``."""
-        n, d = z.shape
-        total = float(w.sum())
-        safe = total if total > 0 else 1.0
-        y_mean = w @ y / safe
-        root = np.sqrt(w)[:, None]
-        right = np.empty((n, 1 + y.shape[1]))  # of the products: roots, and y under them
-        right[:, :1] = root
-        yc = np.subtract(y, y_mean, out=right[:, 1:])
-        yc *= root
-        # ±½ is centred well enough; what is left of the mean comes off the products
-        centre = 0.5 if z.dtype == np.bool_ else w @ z / safe
-        zz, sums = np.zeros((d, d)), np.zeros((d, right.shape[1]))
-        buffer: Floats | None = None
-        for part in spans(n, d):
-            buffer = np.empty((part.stop, d)) if buffer is None else buffer
-            half = np.subtract(z[part], centre, out=buffer[: part.stop - part.start])
-            half *= root[part]
-            zz += half.T @ half  # BLAS does one half of it
-            sums += half.T @ right[part]
-        mean = sums[:, 0] / safe
-        zz -= np.multiply.outer(total * mean, mean)
-        yy = np.einsum("nk,nk->k", yc, yc)
-        return cls(n, total, mean + centre, y_mean, zz, sums[:, 1:], yy)
+    def of(cls, total: float, centre: Floats, top: Floats, parts: Iterable[Scaled]) -> Moments:
+        """Moments of one batch in pieces that are centred on its means, with its sum of weights."""
+        d, k = len(centre), len(top)
+        n, zz, zy, yy = 0, np.zeros((d, d)), np.zeros((d, k)), np.zeros(k)
+        for s in parts:
+            n += len(s.y)
+            zz += s.rows.T @ s.rows  # BLAS does one half of it
+            zy += s.rows.T @ s.y
+            yy += np.einsum("nk,nk->k", s.y, s.y)
+        return cls(n, total, centre, top, zz, zy, yy)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -327,7 +328,10 @@ class SurrogateRecipe:
     def belief_of(self, p: LinearPosterior) -> Belief:
         """Return the paper's Student-t, or the robust one."""
         if self.settings.robust and self.settings.recipe != "paper":
-            return Belief(p.mean, p.robust_covariance(fraction=self.fraction), p.robust_dof)
+            share = self.fraction
+            deviation = np.sqrt(p.robust_variance(fraction=share))
+            scale = partial(p.robust_covariance, fraction=share)
+            return Belief.of(p.mean, deviation, p.robust_dof, scale)
         return Belief(p.mean, p.scale_matrix, p.dof)
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:

@@ -1,0 +1,63 @@
+"""Rows of a weighted regression, centred, times the roots of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from credex.posteriors.rows import CHUNK, Rows, spans
+from credex.typing import Design, Floats, Weights
+
+KEEP = 524_288
+"""Values up to which all rows are scaled at once and kept for a second look: four megabytes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """Some rows, as every product of a weighted regression takes them.
+
+    Attributes
+    ----------
+    rows
+        ``(n, d)``: √w·(z − centre).
+    y
+        ``(n, k)``: √w·(y − top).
+    root
+        ``(n,)``: √w.
+    """
+
+    rows: Floats
+    y: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, z: Floats, y: Floats, w: Weights, centre: Floats, top: Floats) -> Scaled:
+        """Scale ``y (n, k)``, and ``z (n, d)`` in place."""
+        root = np.sqrt(w)
+        z -= centre
+        z *= root[:, None]
+        out = y - top
+        out *= root[:, None]
+        return cls(z, out, root)
+
+
+def means(z: Floats, y: Floats, w: Weights) -> tuple[float, Floats, Floats]:
+    """Sum of the weights, and weighted means of ``z (n, d)`` and ``y (n, k)``."""
+    total = float(w.sum())
+    safe = total if total > 0 else 1.0
+    return total, w @ z / safe, w @ y / safe
+
+
+def few(rows: Rows) -> bool:
+    """Whether the scaled rows may be kept."""
+    one = rows.blocks[0]
+    return len(rows.blocks) == 1 and one.n <= CHUNK and one.n * one.d <= KEEP
+
+
+def pieces(rows: Rows, centre: Floats, top: Floats) -> Iterator[Scaled]:
+    """Scale all rows, as many at a time as stay in the cache."""
+    for z, y, w in rows.chunks():
+        for part in spans(len(z), z.shape[1]):
+            yield Scaled.of(z[part].astype(np.float64), y[part], w[part], centre, top)
