@@ -15,7 +15,7 @@ from credex.focused import Focused
 from credex.goals import Goals
 from credex.options import Options
 from credex.posteriors import Prior
-from credex.posteriors.shapley import FLAT
+from credex.posteriors.geometry import FLAT
 from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
 from credex.recipes.gaussian import GaussianRecipe
 from credex.recipes.gaussian_single import GaussianSingleRecipe

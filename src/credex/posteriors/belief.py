@@ -45,9 +45,7 @@ class Belief(Lazily):
     _deviation: Floats | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(
-        cls, mean: Floats, deviation: Floats, dof: float, scale: Callable[[], Floats]
-    ) -> Belief:
+    def of(cls, mean: Floats, deviation: Floats, dof: float, scale: Callable[[], Floats]) -> Belief:
         """Intervals take the roots of the diagonals only: the rest is made if it is read."""
 
         def whole() -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credex.posteriors.rows import CHUNK, Rows, spans
-from credex.typing import Design, Floats, Weights
+from credex.typing import Floats, Weights
 
 KEEP = 524_288
 """Values up to which all rows are scaled at once and kept for a second look: four megabytes."""

@@ -279,10 +279,15 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
         return belief
     d, k = len(active), belief.mean.shape[1]
     at = np.flatnonzero(active)
-    mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
-    mean[at] = belief.mean
-    scale[np.ix_(at, at)] = belief.scale
-    return Belief(mean, scale, belief.dof)
+    mean, deviation = np.zeros((d, k)), np.zeros((d, k))
+    mean[at], deviation[at] = belief.mean, belief.deviation
+
+    def make() -> Floats:
+        scale = np.zeros((d, d, k))
+        scale[np.ix_(at, at)] = belief.scale
+        return scale
+
+    return Belief.of(mean, deviation, belief.dof, make)
 
 
 def instance(nb: Neighbourhood) -> Ask:

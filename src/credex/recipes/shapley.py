@@ -7,6 +7,7 @@ coins weighted by the raw kernel, as the paper prints it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,8 @@ from credex.posteriors import (
     LinearPosterior,
     ShapleyPosterior,
 )
-from credex.posteriors.shapley import Geometry, Noise
+from credex.posteriors.geometry import Geometry
+from credex.posteriors.shapley import Noise
 from credex.recipes.background import with_background
 from credex.recipes.base import (
     Fitted,
@@ -32,7 +34,7 @@ from credex.recipes.noise import anchor_variance, with_noise
 from credex.recipes.sparse import sparse
 from credex.samplers import Predictive
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Masks, Outputs
+from credex.typing import Floats, Masks, Outputs
 
 UNCHECKED = "no row was asked twice: the budget was just enough for every coalition"
 """Said of an exact answer of a model that may, for all we know, be random."""
@@ -53,6 +55,8 @@ class ShapleyRecipe(CoalitionRecipe):
         exact = isinstance(p, ExactPosterior) and not self.settings.noisy
         if isinstance(p, LinearPosterior):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
+        elif isinstance(p, ShapleyPosterior):
+            belief = Belief.of(p.mean, p.deviation, p.dof, self._scale())
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
@@ -77,6 +81,22 @@ class ShapleyRecipe(CoalitionRecipe):
             selection_note(self.settings.features, self.d, shares=True)
             + ((UNCHECKED,) if unchecked and self.d > 0 else ()),
         )
+
+    def _scale(self) -> Callable[[], Floats]:
+        """How to make the scale matrix of what was asked by now.
+
+        From the rows, which an explanation keeps anyway: it should not keep the geometry.
+        """
+        nb, settings, context, asked = self.neighbourhood, self.settings, self.context, self.asked
+
+        def make() -> Floats:
+            p = ShapleyRecipe(nb, settings, context, asked).posterior()
+            if not isinstance(p, ShapleyPosterior):  # pragma: no cover - as it was before
+                msg = "what was asked has changed"
+                raise AssertionError(msg)
+            return p.scale_matrix
+
+        return make
 
     def predictive(self) -> Predictive | None:
         """The posterior an adaptive sampler reads."""
