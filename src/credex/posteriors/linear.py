@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -12,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from credex.checks import check_level
 from credex.errors import InputError
+from credex.posteriors import sandwich
 from credex.posteriors.interval import Interval
-from credex.posteriors.moments import Moments
+from credex.posteriors.moments import Moments, summed
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import Rows, spans
-from credex.posteriors.scaled import Scaled, few, means, pieces
+from credex.posteriors.rows import Rows
+from credex.posteriors.scaled import Scaled
 from credex.posteriors.spd import inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Weights
@@ -84,15 +84,24 @@ class LinearPosterior:
         d = z.shape[1]
         prior.means(d), prior.precisions(d)  # fails early if their number is wrong
         rows = Rows().add(z, yy, w)
-        moments, kept = _moments(rows)
+        moments, kept = summed(rows)
         return cls(moments, rows, prior, intercept, np.asarray(y).ndim == 1, cluster, kept)
 
     @classmethod
     def of_rows(
-        cls, rows: Rows, *, prior: Prior, intercept: InterceptKind, cluster: int = 1
+        cls,
+        rows: Rows,
+        *,
+        prior: Prior,
+        intercept: InterceptKind,
+        cluster: int = 1,
+        design: Design | None = None,
     ) -> LinearPosterior:
-        """Fit on rows that were checked and packed before; arrays keep their last axis."""
-        moments, kept = _moments(rows)
+        """Fit on rows that were checked and packed before; arrays keep their last axis.
+
+        ``design``: all of them unpacked, if they are at hand.
+        """
+        moments, kept = summed(rows, design)
         return cls(moments, rows, prior, intercept, squeeze=False, cluster=cluster, kept=kept)
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
@@ -102,7 +111,7 @@ class LinearPosterior:
             msg = f"update needs {self.d} columns and {self.k} outputs; "
             msg += f"got {z.shape[1]} and {yy.shape[1]}"
             raise InputError(msg)
-        more, _ = _moments(Rows().add(z, yy, w))
+        more, _ = summed(Rows().add(z, yy, w))
         rows = self.rows.add(z, yy, w)
         return replace(self, moments=self.moments + more, rows=rows, kept=None)
 
@@ -232,33 +241,13 @@ class LinearPosterior:
         """
         level = check_level(level)
         if robust:
-            variance = (1 - fraction) * self._robust_parts[0] + self._bias**2
-            half = quantile(level, self.robust_dof) * np.sqrt(variance)
+            half = quantile(level, self.robust_dof) * np.sqrt(
+                self.robust_variance(fraction=fraction)
+            )
         else:
-            half = quantile(level, self.dof) * np.sqrt(np.outer(np.diag(self._v), self._scale2))
-        return Interval(self._out(self._phi - half), self._out(self._phi + half), level)
-
-    def _pieces(self) -> Iterator[Scaled]:
-        """The scaled rows: those that were kept, or all of them once more."""
-        if self.intercept_kind == "none":
-            return pieces(self.rows, np.zeros(self.d), np.zeros(self.k))
-        if self.kept is None:
-            return pieces(self.rows, self.moments.z_mean, self.moments.y_mean)
-        return iter((self.kept,))
-
-    def _walk(self) -> Iterator[tuple[Scaled, Floats, Floats, Floats]]:
-        """Yield scaled rows s, s·V, √w·misfit ``(n, k)`` and hat values, piece by piece.
-
-        The products are yours to change.
-        """
-        weight = self.moments.weight
-        base = 1.0 / weight if self.intercept_kind == "flat" and weight > 0 else 0.0
-        v, beta = self._v, self._phi + self._bias
-        for s in self._pieces():
-            reach = s.rows @ v
-            h = np.einsum("ij,ij->i", reach, s.rows)
-            h += base * np.square(s.root)
-            yield s, reach, s.y - s.rows @ beta, h
+            variance = self._out(np.outer(np.diag(self._v), self._scale2))
+            half = quantile(level, self.dof) * np.sqrt(variance)
+        return Interval(self.mean - half, self.mean + half, level)
 
     @property
     def bias(self) -> Floats:
@@ -275,33 +264,21 @@ class LinearPosterior:
         shrunk = np.maximum(1 - lam * self._v.diagonal(), 1e-8)
         return np.asarray(self._v @ ((lam / shrunk)[:, None] * (self._phi - m[:, None])))
 
+    @property
+    def unpulled(self) -> Floats:
+        """φ̂ and the bias, ``(d, k)``: what the rows would say without the prior."""
+        return np.asarray(self._phi + self._bias)
+
     @cached_property
     def _robust_parts(self) -> tuple[Floats, float]:
         """Data part of the robust variances ``(d, k)`` and trace of the hat."""
-        variance = np.zeros((self.d, self.k))
-        trace = 0.0
-        for _, reach, e, h in self._walk():
-            trace += float(h.sum())
-            e /= np.maximum(1 - h, 1e-8)[:, None]
-            if self.cluster > 1:
-                for j, score in enumerate(self._scores(reach, e)):
-                    variance[:, j] += np.einsum("ij,ij->j", score, score)
-            else:
-                variance += np.square(reach, out=reach).T @ np.square(e, out=e)
+        found = sandwich.variances(self)
         self.__dict__.pop("kept", None)  # megabytes that hardly anybody asks for again
-        return variance, trace
-
-    def _scores(self, reach: Floats, e: Floats) -> Iterator[Floats]:
-        """What the rows (the clusters) add to φ̂, output by output."""
-        for j in range(self.k):
-            score = reach * e[:, j : j + 1]
-            if self.cluster > 1:
-                score = np.add.reduceat(score, np.arange(0, len(score), self.cluster), axis=0)
-            yield score
+        return found
 
     def robust_variance(self, *, fraction: float = 0.0) -> Floats:
         """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
-        return self._out((1 - fraction) * self._robust_parts[0] + self._bias**2)
+        return self._out((1 - fraction) * self._robust_parts[0] + np.square(self._bias))
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
         """Leverage-corrected sandwich (HC3) and the prior's pull.
@@ -311,40 +288,14 @@ class LinearPosterior:
         The misfit ε is what φ̂ + b leaves over: the residuals of φ̂ itself hold the pull too
         (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
-        meat = np.zeros((self.d, self.d, self.k))
-        for _, reach, e, h in self._walk():
-            e /= np.maximum(1 - h, 1e-8)[:, None]
-            for j, score in enumerate(self._scores(reach, e)):
-                meat[:, :, j] += score.T @ score
         b = self._bias
-        return self._out((1 - fraction) * meat + np.einsum("ik,jk->ijk", b, b))
+        data = (1 - fraction) * sandwich.covariance(self)
+        return self._out(data + np.einsum("ik,jk->ijk", b, b))
 
     @property
     def v(self) -> Floats:
         """V = (ZᵀWZ + Λ)⁻¹, ``(d, d)``."""
         return self._v
-
-    def projected_meat(self) -> tuple[Floats, float, Floats]:
-        """Meat ``(d, d, k)`` from unbiased residuals eᵢ²/(1−hᵢ), and the weighted mean of h.
-
-        What the data part of the sandwich would be per row if leverage were no matter: the
-        starting point of a forecast. Third, ``(d, d, k)``, the products of the rows' shares in
-        two features' variances, summed over the rows.
-        """
-        meat = np.zeros((self.d, self.d, self.k))
-        fourth = np.zeros((self.d, self.d, self.k))
-        hat, mass = 0.0, 0.0
-        for s, reach, e, h in self._walk():
-            e2 = np.square(e) / np.maximum(1 - h, 1e-8)[:, None]
-            reach *= reach
-            for j in range(self.k):
-                share = reach * e2[:, j : j + 1]
-                fourth[:, :, j] += share.T @ share
-                meat[:, :, j] += (s.rows * e2[:, j : j + 1]).T @ s.rows
-            e2 *= np.square(s.root)[:, None]
-            hat += float(np.sum(h * e2.sum(axis=1)))
-            mass += float(e2.sum())
-        return meat, hat / mass if mass > 0 else 0.0, fourth
 
     def noise_variance(self) -> Floats:
         """Residual variance corrected for the parameters fitted, ``(k,)``."""
@@ -379,24 +330,6 @@ class LinearPosterior:
 
     def _out(self, a: Floats) -> Floats:
         return np.asarray(a[..., 0] if self.squeeze else a)
-
-
-def _moments(rows: Rows) -> tuple[Moments, Scaled | None]:
-    """Moments of the rows, and the scaled rows if they are few."""
-    keep, out = few(rows), None
-    for z, y, w in rows.chunks():
-        z = z.astype(np.float64)
-        total, centre, top = means(z, y, w)
-        if keep:
-            whole = Scaled.of(z, y, w, centre, top)
-            return Moments.of(total, centre, top, (whole,)), whole
-        parts = (Scaled.of(z[p], y[p], w[p], centre, top) for p in spans(*z.shape))
-        more = Moments.of(total, centre, top, parts)
-        out = more if out is None else out + more
-    if out is None:  # pragma: no cover - nobody fits no rows
-        msg = "no rows"
-        raise AssertionError(msg)
-    return out, None
 
 
 def _checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
-from credex.posteriors.scaled import Scaled
-from credex.typing import Floats
+from credex.posteriors.rows import Rows, spans
+from credex.posteriors.scaled import Scaled, few, means
+from credex.typing import Design, Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,3 +69,24 @@ class Moments:
             self.zy + s * np.outer(self.z_mean, self.y_mean),
             self.yy + s * self.y_mean**2,
         )
+
+
+def summed(rows: Rows, design: Design | None = None) -> tuple[Moments, Scaled | None]:
+    """Moments of the rows, and the scaled rows if they are few.
+
+    ``design``: all of them unpacked, if they are at hand.
+    """
+    if few(rows):
+        one = rows.blocks[0]
+        z = (one.design(0, one.n) if design is None else design).astype(np.float64)
+        total, centre, top = means(z, one.y, one.w)
+        whole = Scaled.of(z, one.y, one.w, centre, top)
+        return Moments.of(total, centre, top, (whole,)), whole
+    batches = (_batch(z.astype(np.float64), y, w) for z, y, w in rows.chunks())
+    return reduce(add, batches), None
+
+
+def _batch(z: Floats, y: Floats, w: Floats) -> Moments:
+    total, centre, top = means(z, y, w)
+    parts = (Scaled.of(z[p], y[p], w[p], centre, top) for p in spans(*z.shape))
+    return Moments.of(total, centre, top, parts)

@@ -35,7 +35,7 @@ from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Floats, Ints, Native, Weights
+from credex.typing import Design, Floats, Ints, Native, Weights
 from credex.value import Ask
 
 
@@ -64,7 +64,8 @@ class SurrogateRecipe:
         self.kernel = replace(kernel, root=False) if settings.recipe == "paper" else kernel
         self._stream: MaskStream | PerturbationStream | None = None
         self._posterior: LinearPosterior | ExactPosterior | None = None
-        self._fresh = False
+        self._at_hand: Design | None = None
+        """All design rows, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -253,6 +254,7 @@ class SurrogateRecipe:
 
     def _absorb(self, part: Candidates, y: Floats, w: Weights) -> None:
         p = self._posterior
+        self._at_hand = part.design if len(part) == self.asked.rows.n else None
         if isinstance(p, LinearPosterior) and p.n == self.asked.rows.n - len(part):
             self._posterior = p.update(part.design, y, w)
         else:
@@ -277,7 +279,9 @@ class SurrogateRecipe:
                 prior=s.prior,
                 intercept="none" if s.recipe == "paper" else "flat",
                 cluster=2 if self.paired else 1,
+                design=self._at_hand,
             )
+            self._at_hand = None
         return self._posterior
 
     def predictive(self) -> Predictive | None:
