@@ -82,7 +82,7 @@ class Engine(ABC):
         settings, why = self._decided(options, goals, nb)
         if case.start is not None:
             check_still_random(case.start.sampler, settings.sampler, settings.sampler_name)
-        settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
+        settings.prior.check(len(nb.names))
         recipe = self._recipe(nb, settings, context, asked)
         recipe.why = why
         return recipe, goals.plan(recipe, self.default_ceiling)
@@ -101,7 +101,7 @@ class Engine(ABC):
         nb = recipe.neighbourhood
         make = Assembly(
             self.method,
-            self._labels(nb),
+            self._labels,
             self._units(nb),
             (*recipe.why, *self._notes(nb, options)),
             recipe,
@@ -131,11 +131,13 @@ class Engine(ABC):
     @abstractmethod
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]: ...
 
+    @staticmethod  # an explanation may hold it until labels are read: not the explainer, too
     @abstractmethod
-    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]: ...
+    def _labels(nb: Neighbourhood) -> tuple[str, ...]: ...
 
+    @staticmethod
     @abstractmethod
-    def _units(self, nb: Neighbourhood) -> tuple[str, ...]: ...
+    def _units(nb: Neighbourhood) -> tuple[str, ...]: ...
 
     def _settings(self, o: Options) -> Settings:
         sampler, name = o.sampler_object(self.default_sampler)

@@ -12,6 +12,7 @@ import numpy as np
 from credex import serialise, show
 from credex.checks import check_count, check_level
 from credex.errors import InputError
+from credex.later import Lazily
 from credex.posteriors import Belief, ErrorPosterior, Interval
 from credex.recipes.base import Asked
 from credex.typing import Floats, Masks
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Explanation(Lazily):
     """Why a model said what it said about one instance, with credible intervals.
 
     With one output (``target=`` given, or a model with one) arrays are ``(d,)``; with k outputs
@@ -53,6 +54,8 @@ class Explanation:
     asked
         Everything that was asked and answered; ``refine`` goes on from it.
     """
+
+    lazy = ("values", "labels", "error_posterior", "r2s")
 
     method: str
     names: tuple[str, ...]

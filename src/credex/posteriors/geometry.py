@@ -140,6 +140,17 @@ class Geometry:
         """Parameters that the units were spent on."""
         return float(self.leverage.sum())
 
+    @cached_property
+    def thin(self) -> tuple[float, float]:
+        """Mean and largest of the thinning."""
+        return float(self.thinning.mean()), float(self.thinning.max())
+
+    @cached_property
+    def factor(self) -> Floats:
+        """``(m,)`` what the squared residuals are multiplied with before they reach φ."""
+        free = np.maximum(1 - self.leverage, 1e-8)
+        return np.asarray(self.thinning * np.square(self.heavy) / free)
+
     @property
     def rows(self) -> float:
         """Rows of the regression a unit stands for: 2 for a pair."""

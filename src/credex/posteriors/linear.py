@@ -82,7 +82,7 @@ class LinearPosterior:
         z, yy, w = _checked(Z, y, weights)
         prior = Prior() if prior is None else prior
         d = z.shape[1]
-        prior.means(d), prior.precisions(d)  # fails early if their number is wrong
+        prior.check(d)
         rows = Rows().add(z, yy, w)
         moments, kept = summed(rows)
         return cls(moments, rows, prior, intercept, np.asarray(y).ndim == 1, cluster, kept)

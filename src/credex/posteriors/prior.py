@@ -62,6 +62,12 @@ class Prior:
         """Prior precisions λ, ``(d,)``."""
         return _spread("precision", self.precision, d)
 
+    def check(self, d: int) -> None:
+        """Raise if numbers were given for other than ``d`` features."""
+        for name in ("mean", "precision"):
+            if isinstance(getattr(self, name), tuple):
+                _spread(name, getattr(self, name), d)
+
     def eases(self, d: int) -> Floats | None:
         """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are the same.
 

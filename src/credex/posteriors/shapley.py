@@ -118,11 +118,10 @@ class ShapleyPosterior:
         HC3's e²/(1−h)² doubles the variance. That they are few is for `dof` to say.
         """
         g = self.geometry
-        thin = g.thinning[:, None]
-        square = np.square(self.residual) * (g.thinning / np.maximum(1 - g.leverage, 1e-8))[:, None]
+        square = np.square(self.residual) * g.factor[:, None]
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
-            square = square + (1 - thin) * self.unit_noise
-        return np.asarray(square * np.square(g.heavy)[:, None])
+            square += ((1 - g.thinning) * np.square(g.heavy))[:, None] * self.unit_noise
+        return np.asarray(square)
 
     @cached_property
     def _pull(self) -> Floats | None:
@@ -144,9 +143,9 @@ class ShapleyPosterior:
         """
         g = self.geometry
         spare = max(len(self.y) - g.spent, 1.0)
-        share = g.heavy @ np.square(self.residual) * (float(g.thinning.mean()) / spare**3)
-        largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
-        return share, float(g.thinning.max()) * np.square(ROUNDOFF * largest)
+        share = g.heavy @ np.square(self.residual) * (g.thin[0] / spare**3)
+        largest = np.maximum(self.y.max(axis=0), -self.y.min(axis=0))
+        return share, g.thin[1] * np.square(ROUNDOFF * np.maximum(largest, np.abs(self.base)))
 
     @cached_property
     def deviation(self) -> Floats:

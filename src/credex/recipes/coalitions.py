@@ -70,6 +70,8 @@ class CoalitionRecipe:
             raise InputError(msg)
         self._stream: MaskStream | None = None
         self._posterior: Fit | None = None
+        self._at_hand: Masks | None = None
+        """All masks asked, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -85,7 +87,7 @@ class CoalitionRecipe:
         own = 2 + self._repeat_cost + (2 if self.paired else 1) * units
         return int(min(own, self.everything))
 
-    @property
+    @cached_property
     def everything(self) -> float:
         """All coalitions, the empty and the full one included."""
         return np.inf if self.settings.noisy and self.d > 1 else powers_of_two(self.d)
@@ -252,6 +254,7 @@ class CoalitionRecipe:
                 by_row=np.concatenate(grown) if grown else None,
             )
             self._posterior = None
+            self._at_hand = part if len(part) == self.asked.rows.n else None
             if due:
                 self._absorb_ends(answers[1 : 1 + 2 * due], 2 * due)
             if again:

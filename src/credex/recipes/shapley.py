@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from credex.kernels import shapley_kernel
+from credex.later import later
 from credex.posteriors import (
     Belief,
     ExactPosterior,
@@ -34,7 +36,7 @@ from credex.recipes.noise import anchor_variance, with_noise
 from credex.recipes.sparse import sparse
 from credex.samplers import Predictive
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Floats, Masks, Outputs
+from credex.typing import Masks, Outputs
 
 UNCHECKED = "no row was asked twice: the budget was just enough for every coalition"
 """Said of an exact answer of a model that may, for all we know, be random."""
@@ -56,11 +58,11 @@ class ShapleyRecipe(CoalitionRecipe):
         if isinstance(p, LinearPosterior):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
         elif isinstance(p, ShapleyPosterior):
-            belief = Belief.of(p.mean, p.deviation, p.dof, self._scale())
+            belief = Belief.of(p.mean, p.deviation, p.dof, self._again("scale_matrix"))
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
-        error, r2 = p.error, np.asarray(p.r2)
+        error, r2 = later(self._again("error")), later(self._again("r2"))
         if self.settings.features is not None and self.settings.features < self.d:
             belief, error, r2, selected = sparse(self, p)
         if self.settings.background_uncertainty:
@@ -82,16 +84,17 @@ class ShapleyRecipe(CoalitionRecipe):
             + ((UNCHECKED,) if unchecked and self.d > 0 else ()),
         )
 
-    def _scale(self) -> Callable[[], Floats]:
-        """How to make the scale matrix of what was asked by now.
+    def _again(self, name: str) -> Callable[[], Any]:
+        """How to read something of the posterior of what was asked by now.
 
-        From the rows, which an explanation keeps anyway: it should not keep the geometry.
+        It is made anew of the rows, which an explanation keeps anyway: masks as floats and their
+        factorisation it should not keep.
         """
         nb, settings, context, asked = self.neighbourhood, self.settings, self.context, self.asked
 
-        def make() -> Floats:
+        def make() -> Any:
             p = ShapleyRecipe(nb, settings, context, asked).posterior()
-            return np.asarray(p.scale_matrix if p is not None else np.nan)
+            return getattr(p, name)
 
         return make
 
@@ -104,6 +107,7 @@ class ShapleyRecipe(CoalitionRecipe):
         """Posterior over the active features, or ``None`` if too little was asked."""
         if self._posterior is None and self.asked.full is not None:
             self._posterior = self._fit()
+            self._at_hand = None
         return self._posterior
 
     def _fit(self) -> Fit | None:
@@ -122,7 +126,8 @@ class ShapleyRecipe(CoalitionRecipe):
 
     def units(self) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
         """Masks (of each pair the first), their values, their complements' values, the noise."""
-        masks, y = self.asked.rows.design(), self.asked.rows.y()
+        rows, masks = self.asked.rows, self._at_hand
+        masks, y = rows.design() if masks is None else masks, rows.y()
         if self.paired:  # a call may have failed between the two of a pair
             masks, y = masks[: len(masks) // 2 * 2], y[: len(y) // 2 * 2]
         first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
+from credex.later import later
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
     ONE,
@@ -80,7 +81,7 @@ class SurrogateRecipe:
         fixed = (1 + self._repeat_cost) if self.by_masks else 0
         return int(min(self.d + 2 + fixed, self.everything))
 
-    @property
+    @cached_property
     def everything(self) -> float:
         """All masks; a table's perturbations never end."""
         if not self.by_masks or self.settings.noisy:
@@ -313,14 +314,16 @@ class SurrogateRecipe:
             belief, intercept, error, r2, selected = sparse_linear(self, p, keep)
         else:
             belief = self.belief_of(p)
-            intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
+            # the posterior keeps sums and packed rows only: it may stay until these are read
+            intercept = np.asarray(p.intercept)
+            error, r2 = later(lambda: p.error), later(lambda: np.asarray(p.r2))
         exact = isinstance(p, ExactPosterior)
         if self.settings.noisy and self.asked.full is not None:
             belief = never_certain(belief, self.asked.full)
         return Fitted(
             belief,
             error,
-            np.asarray(r2),
+            r2,
             exact,
             "exact" if exact else "linear",
             np.asarray(intercept),
