@@ -201,10 +201,8 @@ class _Clock:
         fitted = r.fit()
         if fitted is not None and fitted.exact:
             return self._state(fitted, "exact", converged=True)
-        if plan.fixed and spent:
-            return self._state(fitted, self._ceiling_reason(), converged=False)
-        state = self._state(fitted, None, converged=False)
-        if r.settings.sampler_name != "exhaustive" and fitted is not None:
+        state = self._state(fitted, None, converged=False) if plan.rules or not spent else None
+        if state is not None and r.settings.sampler_name != "exhaustive" and fitted is not None:
             for rule in plan.rules:
                 reason = rule.check(state)
                 if reason is not None:

@@ -288,7 +288,9 @@ class TabularNeighbourhood:
         """
         domain, population = self._domain, self._population
         draws = population.draw(seed, start, stop)
-        match: Masks = draws.codes == self._at
+        match: Masks = draws.codes == self._at.astype(
+            draws.codes.dtype
+        )  # else numpy casts them all
         moved: dict[int, Column] = {}
         numbers: dict[int, Floats] = {}
         if self._moving:

@@ -18,8 +18,9 @@ from credex.domains.bins import Bins
 from credex.domains.codes import Codes, Likeness
 from credex.domains.draws import blocks
 from credex.domains.forms import Kind
+from credex.domains.places import Places
 from credex.domains.summary import Summary, summarise
-from credex.domains.tables import Table, pick
+from credex.domains.tables import Table
 from credex.typing import Floats, Ints
 
 __all__ = ["Background", "Draws", "Marginal", "Population"]
@@ -70,13 +71,13 @@ class Draws:
 
     Attributes
     ----------
-    positions
-        ``(n, p)`` row that each column's value comes from.
+    places
+        Where each of the ``(n, p)`` values comes from.
     codes
         ``(n, p)`` bin or category number of that value.
     """
 
-    positions: Ints
+    places: Places
     codes: NDArray[Any]
 
 
@@ -120,7 +121,6 @@ class Population:
         self._bins = bins
         self._most = most
         self._marginals: dict[int, Marginal] = {}
-        self._few: dict[int, Ints | None] = {}
         self.labels: dict[tuple[int, int], str] = {}
         self._last: tuple[tuple[int, int, int], Draws] | None = None
 
@@ -211,11 +211,16 @@ class Population:
                     out[j] = codes.number(x.objects(j)[0])
         return out
 
-    def few(self, j: int) -> Ints | None:
-        """``(N,)`` numbers of the values of column j if they are at most 256, else ``None``."""
-        if j not in self._few:
-            self._few[j] = self._number_values(j)
-        return self._few[j]
+    @cached_property
+    def few(self) -> NDArray[np.int16] | None:
+        """``(N, p)`` numbers of the values in their columns; ``None`` if one has above 256."""
+        out = np.empty((self.table.n_rows, self.table.n_columns), dtype=np.int16)
+        for j in range(self.table.n_columns):
+            numbers = self._number_values(j)
+            if numbers is None:
+                return None
+            out[:, j] = numbers
+        return out
 
     def _number_values(self, j: int) -> Ints | None:
         marginal = self.marginal(j)
@@ -240,15 +245,15 @@ class Population:
         uniform = blocks(seed, "uniform", start, stop, width)
         n = self.table.n_rows
         if self.cumulative is None:
-            uniform *= n
+            uniform *= n  # stays below n: the largest draw is 1 − 2⁻⁵³
             positions = uniform.astype(np.int64)
-            np.minimum(positions, n - 1, out=positions)
         else:
             found = np.searchsorted(self.cumulative, uniform, side="right")
             last_used = int(np.searchsorted(self.cumulative, self.cumulative[-1], side="left"))
             positions = np.minimum(found, last_used).astype(np.int64)
         if width < self.table.n_columns:  # columns of a group come from the same row
             positions = positions[:, self.feature_of]
-        draws = Draws(positions, pick(self._codes, positions))
+        places = Places.of_rows(positions)
+        draws = Draws(places, places.take(self._codes))
         self._last = (wanted, draws)
         return draws
