@@ -54,7 +54,7 @@ def shares(p: LinearPosterior) -> Iterator[Shares]:
     elif p.kept is None:
         rows = pieces(p.rows, m.z_mean, m.y_mean)
     else:
-        rows = iter((p.kept,))
+        rows = p.kept.pieces()
     v, beta = p.v, p.unpulled
     for s in rows:
         reach = s.rows @ v

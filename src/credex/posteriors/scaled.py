@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from credex.posteriors.rows import CHUNK, Rows, spans
+from credex.posteriors.rows import CACHE, CHUNK, Rows, spans
 from credex.typing import Floats, Weights
 
 KEEP = 524_288
@@ -41,6 +41,13 @@ class Scaled:
         out = y - top
         out *= root[:, None]
         return cls(z, out, root)
+
+    def pieces(self) -> Iterator[Scaled]:
+        """The same rows, as many at a time as stay in the cache."""
+        if self.rows.nbytes <= CACHE:
+            return iter((self,))
+        parts = spans(*self.rows.shape)
+        return (Scaled(self.rows[p], self.y[p], self.root[p]) for p in parts)
 
 
 def means(z: Floats, y: Floats, w: Weights) -> tuple[float, Floats, Floats]:
