@@ -259,7 +259,7 @@ def mixed(masks: Masks, own: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
     base = other.view(np.int64)
     out = np.multiply(masks, own.view(np.int64) ^ base)
     out ^= base
-    return out.view(own.dtype)
+    return np.asarray(out.view(own.dtype))
 
 
 def is_pandas(data: Any, name: str) -> bool:
