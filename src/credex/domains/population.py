@@ -193,15 +193,20 @@ class Population:
                 out[j, : len(b.edges)] = b.edges
         return out
 
+    @cached_property
+    def _ordered_columns(self) -> list[bool]:
+        """Which of the p columns have an order."""
+        return [role in ("number", "date") for role in self.roles]
+
     def locate(self, x: Table) -> Ints:
         """``(p,)`` bin or category number of each value of the one-row table ``x``."""
-        ordered = [role in ("number", "date") for role in self.roles]
+        ordered = self._ordered_columns
         if x.block is not None and x.block.dtype.kind in "iuf":
             values = x.block[0].astype(np.float64)
         else:
             values = np.array([x.floats(j)[0] if o else 0.0 for j, o in enumerate(ordered)])
         out: Ints = (self._edges < values[:, None]).sum(axis=1)
-        for missing in np.flatnonzero(np.isnan(values)).tolist():
+        for missing in np.isnan(values).nonzero()[0].tolist():
             bins = self.marginal(missing).bins
             out[missing] = 0 if bins is None else bins.missing
         if not all(ordered):

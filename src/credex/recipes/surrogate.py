@@ -39,6 +39,9 @@ from credex.streams import MaskStream, PerturbationStream
 from credex.typing import Design, Floats, Ints, Native, Weights
 from credex.value import Ask
 
+ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
+"""lime's kernels."""
+
 
 class SurrogateRecipe:
     """One instance, its perturbations, and the posterior of the linear surrogate."""
@@ -61,7 +64,7 @@ class SurrogateRecipe:
             raise InputError(msg)
         kernel = settings.kernel
         if kernel is None:
-            kernel = Exponential(distance="cosine" if self.by_masks else "euclidean")
+            kernel = ON_MASKS if self.by_masks else ON_TABLES
         self.kernel = replace(kernel, root=False) if settings.recipe == "paper" else kernel
         self._stream: MaskStream | PerturbationStream | None = None
         self._posterior: LinearPosterior | ExactPosterior | None = None
