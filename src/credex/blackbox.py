@@ -138,9 +138,9 @@ def check_repeat(first: Floats, second: Floats, same: float = SAME) -> None:
 
     ``same``: how far they may differ, relative to their size; the answer's own `Reply.same`.
     """
-    if first.shape == second.shape and (first == second).all():
-        return
     gap = np.abs(first - second)
+    if (gap <= same).all():
+        return
     if np.any(gap > same * np.maximum(1.0, np.abs(first))):
         j = int(np.argmax(gap))
         msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.posteriors.strata import strata
-from credex.typing import Ints, Masks
+from credex.typing import Floats, Ints, Masks
 
 GOLDEN = 0.6180339887498949
 """Step of the low-discrepancy walk over the strata."""
@@ -54,21 +54,14 @@ class ShapleySequence:
     def __init__(self, d: int, seed: int, *, paired: bool) -> None:
         self.d, self.paired = d, paired
         self._strata = strata(d, paired=paired)
-        # How often each stratum may be drawn from. A large one only until repeats, which are left
-        # out, would tell: the rest of it is listed then.
-        count = self._strata.count
-        drawn = (count > ENUMERATE) & (count <= LISTED)
-        self._left = np.where(drawn, np.floor(count / 32), count)
+        left, small = _rooms(d, paired)
+        self._left = left.copy()
         self._rng = np.random.default_rng([seed, d, 7])
         self._start = float(self._rng.random())
         self._walked = 0
         # Small strata are shuffled at once, whether they are reached or not: one generator then
         # serves all of them, and what a stratum holds does not depend on who asks for what.
-        self._order = {
-            s: self._rng.permutation(int(count))
-            for s, count in enumerate(self._strata.count)
-            if count <= ENUMERATE
-        }
+        self._order = {s: self._rng.permutation(n) for s, n in small}
         self._taken = dict.fromkeys(self._order, 0)
         self._seen = np.empty(0, dtype=np.uint64)
         self._masks = np.empty((0, d), dtype=np.bool_)
@@ -156,7 +149,7 @@ class ShapleySequence:
             if len(live) == 0:
                 break
             mass = self._strata.mass[live].cumsum()
-            pick = live[np.minimum(mass.searchsorted(u * mass[-1], "right"), len(live) - 1)]
+            pick = live[mass.searchsorted(u * mass[-1], "right")]  # u < 1: the last is never passed
             wanted = np.bincount(pick, minlength=len(self._left))
             cut = len(u)
             over = wanted >= self._left
@@ -217,6 +210,18 @@ class BernoulliSequence:
             blocks.append(fresh)
         self._masks = np.concatenate(blocks)
         return self._masks[start:stop]
+
+
+@lru_cache(maxsize=64)
+def _rooms(d: int, paired: bool) -> tuple[Floats, tuple[tuple[int, int], ...]]:  # noqa: FBT001
+    """How often each stratum may be drawn from, and number and size of the small ones.
+
+    A large one only until repeats, which are left out, would tell: the rest of it is listed then.
+    """
+    count = strata(d, paired=paired).count
+    drawn = (count > ENUMERATE) & (count <= LISTED)
+    small = tuple((s, int(n)) for s, n in enumerate(count.tolist()) if n <= ENUMERATE)
+    return np.where(drawn, np.floor(count / 32), count), small
 
 
 @lru_cache(maxsize=64)

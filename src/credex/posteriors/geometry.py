@@ -116,7 +116,8 @@ class Geometry:
             square += np.square(scale[part]) @ np.square(squares)
         leverage *= heavy
         some = square > 0
-        even = float((total[some] ** 2 / square[some]).mean() / m) if some.any() else 1.0
+        alike = np.square(total[some]) / square[some]
+        even = float(alike.sum() / (len(alike) * m)) if len(alike) else 1.0
         kept = None if signs is None else squares
         return cls(masks, paired, w, thinning, v, leverage, prior, sizes, heavy, even, signs, kept)
 
@@ -144,6 +145,12 @@ class Geometry:
     def thin(self) -> tuple[float, float]:
         """Mean and largest of the thinning."""
         return float(self.thinning.mean()), float(self.thinning.max())
+
+    @cached_property
+    def middle(self) -> Floats:
+        """``(m,)`` what the plane's point (1/d)·1 gives for the units: sizes, of pairs less d/2."""
+        size = self.sizes - self.d / 2 if self.paired else self.sizes
+        return np.asarray(size / self.d)
 
     @cached_property
     def factor(self) -> Floats:

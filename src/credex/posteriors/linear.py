@@ -148,7 +148,7 @@ class LinearPosterior:
     @cached_property
     def _v(self) -> Floats:
         a = self.products[0].copy()
-        a.flat[:: self.d + 1] += self._prior[0]
+        a.reshape(-1)[:: self.d + 1] += self._prior[0]
         return inverse_spd(a)
 
     @cached_property

@@ -70,15 +70,13 @@ class ShapleyPosterior:
     @cached_property
     def _target(self) -> Floats:
         """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
-        d, size = self.geometry.d, self.geometry.sizes[:, None]
-        size = size if self.y_complement is None else size - d / 2
-        return np.asarray(self.response - size * (self.total / d))
+        return np.asarray(self.response - np.multiply.outer(self.geometry.middle, self.total))
 
     @property
     def response(self) -> Floats:
         """Half differences of the pairs, or v − base, ``(m, k)``."""
         if self.y_complement is not None:
-            return np.asarray((self.y - self.y_complement) / 2)
+            return np.asarray((self.y - self.y_complement) * 0.5)
         return np.asarray(self.y - self.base)
 
     @cached_property

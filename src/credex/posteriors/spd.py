@@ -48,7 +48,7 @@ def inverse_spd(a: Floats) -> Floats:
         if failed:
             continue
         v = half + half.T  # there is nothing above the diagonal
-        v.flat[:: d + 1] *= 0.5
+        v.ravel("K")[:: d + 1] *= 0.5  # a view, whichever way the sum is laid out
         v /= both
         return np.asarray(v)
     msg = "the perturbations do not determine the explanation; ask for more queries"
