@@ -32,7 +32,7 @@ class Assembly:
     box
         The model.
     settings
-        What must agree for two runs to share what was asked, and the seed.
+        Makes what must agree for two runs to share what was asked, and the seed.
     """
 
     method: str
@@ -41,7 +41,7 @@ class Assembly:
     notes: tuple[str, ...]
     recipe: Recipe
     box: BlackBox
-    settings: dict[str, Any]
+    settings: Callable[[], dict[str, Any]]
 
     def __call__(self, state: State) -> Explanation:
         """Make the explanation."""
@@ -80,7 +80,7 @@ class Assembly:
             notes=self.notes + f.notes,
             label=nb.label,
             payload=nb.payload(),
-            settings=self.settings,
+            settings=later(self.settings),
             asked=a,
         )
 

@@ -92,7 +92,8 @@ class BlackBox:
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
-        if y.shape == (n,) and self._index is None and np.isfinite(y).all():
+        plain = y.shape == (n,) and y.flags.c_contiguous and self._index is None
+        if plain and np.isfinite(y).all():
             return y[:, None]  # as nearly all models answer
         if y.ndim == 0:
             msg = f"the model returned the single number {float(y):g} for {n} rows; "

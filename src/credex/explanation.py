@@ -55,7 +55,7 @@ class Explanation(Lazily):
         Everything that was asked and answered; ``refine`` goes on from it.
     """
 
-    lazy = ("values", "labels", "error_posterior", "r2s")
+    lazy = ("values", "labels", "error_posterior", "r2s", "settings")
 
     method: str
     names: tuple[str, ...]

@@ -61,15 +61,13 @@ class Goals:
         return tuple(out)
 
     def _ceiling(self) -> tuple[int | None, str]:
-        counts = {
-            name: check_count(name, value)
-            for name, value in (("queries", self.queries), ("max_queries", self.max_queries))
-            if value is not None
-        }
-        if not counts:
-            return None, "ceiling"
-        name = min(counts, key=lambda n: counts[n])
-        return counts[name], name
+        out: tuple[int | None, str] = (None, "ceiling")
+        if self.queries is not None:
+            out = check_count("queries", self.queries), "queries"
+        if self.max_queries is not None:
+            most = check_count("max_queries", self.max_queries)
+            out = (most, "max_queries") if out[0] is None or most < out[0] else out
+        return out
 
     @staticmethod
     def _all_of(recipe: Recipe) -> int:
