@@ -1,4 +1,4 @@
-"""Fields that are made when they are first read.
+"""Fields and properties that are made when they are first read.
 
 Most of what a result can tell is never asked for. A frozen dataclass names such fields in ``lazy``
 and may then be given ``later(make)`` in their place: reading, copying and pickling see the value.
@@ -7,9 +7,35 @@ and may then be given ``later(make)`` in their place: reading, copying and pickl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
-__all__ = ["Lazily", "later"]
+__all__ = ["Lazily", "later", "once"]
+
+T = TypeVar("T")
+
+
+class once(Generic[T]):  # noqa: N801 - used like property
+    """``functools.cached_property``, which takes a lock for each value up to Python 3.11.
+
+    Values are pure functions of the object: should two threads make one, either will do.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> T: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.make(instance)
+        return value
 
 
 class _Later:
@@ -57,7 +83,9 @@ class Lazily:
         if name not in self.lazy:
             msg = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(msg)
-        value = self._later[name]()
-        object.__setattr__(self, name, value)
+        make = self._later.get(name)
+        if make is None:  # another thread was quicker
+            return object.__getattribute__(self, name)
+        object.__setattr__(self, name, make())
         self._later.pop(name, None)  # what it was made of may go
-        return value
+        return object.__getattribute__(self, name)

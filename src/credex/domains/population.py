@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from credex.domains.forms import Kind
 from credex.domains.places import Places
 from credex.domains.summary import Summary, summarise
 from credex.domains.tables import Table
+from credex.later import once
 from credex.typing import Floats, Ints
 
 __all__ = ["Background", "Draws", "Marginal", "Population"]
@@ -128,7 +128,7 @@ class Population:
         """Pickle without the last draws, which are quick to make again."""
         return {**self.__dict__, "_last": None}
 
-    @cached_property
+    @once
     def background(self) -> Background:
         """The summary of these rows."""
         numeric = all(role in ("number", "date") for role in self.roles)
@@ -136,7 +136,7 @@ class Population:
         table = self.table.take(summary.rows)
         return Background(table, summary, Likeness.of(table))
 
-    @cached_property
+    @once
     def cumulative(self) -> Floats | None:
         """``(N,)`` cumulative weights, or ``None`` for equal ones."""
         return None if self.weights is None else np.cumsum(self.weights / self.weights.sum())
@@ -172,7 +172,7 @@ class Population:
         low, high = (float(kept.min()) - mean) / sd, (float(kept.max()) - mean) / sd
         return Marginal(bins.index(values), mean, sd, low, high, bins, None, known=True)
 
-    @cached_property
+    @once
     def _codes(self) -> NDArray[Any]:
         """``(N, p)`` bin or category number of every training value, in few bytes."""
         rows = [self.marginal(j).rows for j in range(self.table.n_columns)]
@@ -182,7 +182,7 @@ class Population:
             out[:, j] = numbers
         return out
 
-    @cached_property
+    @once
     def _edges(self) -> Floats:
         """``(p, q)`` bin edges of the ordered columns, padded with infinity."""
         bins = [self.marginal(j).bins for j in range(self.table.n_columns)]
@@ -193,7 +193,7 @@ class Population:
                 out[j, : len(b.edges)] = b.edges
         return out
 
-    @cached_property
+    @once
     def _ordered_columns(self) -> list[bool]:
         """Which of the p columns have an order."""
         return [role in ("number", "date") for role in self.roles]
@@ -216,7 +216,7 @@ class Population:
                     out[j] = codes.number(x.objects(j)[0])
         return out
 
-    @cached_property
+    @once
     def few(self) -> NDArray[np.int16] | None:
         """``(N, p)`` numbers of the values in their columns; ``None`` if one has above 256."""
         out = np.empty((self.table.n_rows, self.table.n_columns), dtype=np.int16)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from credex.later import once
 from credex.posteriors.prior import Prior
 from credex.posteriors.rows import spans
 from credex.posteriors.spd import inverse_spd
@@ -136,23 +136,23 @@ class Geometry:
             return iter(((slice(None), self.squares),))
         return ((part, np.square(z @ self.v)) for part, z in self.signed())
 
-    @cached_property
+    @once
     def spent(self) -> float:
         """Parameters that the units were spent on."""
         return float(self.leverage.sum())
 
-    @cached_property
+    @once
     def thin(self) -> tuple[float, float]:
         """Mean and largest of the thinning."""
         return float(self.thinning.mean()), float(self.thinning.max())
 
-    @cached_property
+    @once
     def middle(self) -> Floats:
         """``(m,)`` what the plane's point (1/d)·1 gives for the units: sizes, of pairs less d/2."""
         size = self.sizes - self.d / 2 if self.paired else self.sizes
         return np.asarray(size / self.d)
 
-    @cached_property
+    @once
     def factor(self) -> Floats:
         """``(m,)`` what the squared residuals are multiplied with before they reach φ."""
         free = np.maximum(1 - self.leverage, 1e-8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from credex.checks import check_level
 from credex.errors import InputError
+from credex.later import once
 from credex.posteriors import sandwich
 from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments, summed
@@ -134,29 +134,29 @@ class LinearPosterior:
 
     # -- the closed form -----------------------------------------------------------------------
 
-    @cached_property
+    @once
     def products(self) -> tuple[Floats, Floats, Floats]:
         """``ZᵀWZ``, ``ZᵀWy`` and ``yᵀWy``, centred if the intercept is flat."""
         m = self.moments
         return (m.zz, m.zy, m.yy) if self.intercept_kind == "flat" else m.raw()
 
-    @cached_property
+    @once
     def _prior(self) -> tuple[Floats, Floats]:
         """Precisions λ and means m of the prior, ``(d,)`` each."""
         return self.prior.precisions(self.d), self.prior.means(self.d)
 
-    @cached_property
+    @once
     def _v(self) -> Floats:
         a = self.products[0].copy()
         a.reshape(-1)[:: self.d + 1] += self._prior[0]
         return inverse_spd(a)
 
-    @cached_property
+    @once
     def _phi(self) -> Floats:
         lam, m = self._prior
         return np.asarray(self._v @ (self.products[1] + (lam * m)[:, None]))
 
-    @cached_property
+    @once
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         g, c, yy = self.products
@@ -164,13 +164,13 @@ class LinearPosterior:
         rss = yy + np.einsum("ik,ik->k", phi, g @ phi - 2 * c)
         return np.asarray(np.maximum(rss, 0.0))
 
-    @cached_property
+    @once
     def _s2(self) -> Floats:
         lam, m = self._prior
         shrink = lam @ (self._phi - m[:, None]) ** 2
         return np.asarray((self._rss + shrink) / self.n)
 
-    @cached_property
+    @once
     def _scale2(self) -> Floats:
         p = self.prior
         return np.asarray((p.n0 * p.sigma0_sq + self.n * self._s2) / self.dof)
@@ -215,7 +215,7 @@ class LinearPosterior:
         scale = np.sqrt(self._scale2)
         return ErrorPosterior(self.dof, float(scale[0]) if self.squeeze else scale)
 
-    @cached_property
+    @once
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         m = self.moments
@@ -258,7 +258,7 @@ class LinearPosterior:
         """
         return self._out(self._bias)
 
-    @cached_property
+    @once
     def _bias(self) -> Floats:
         lam, m = self._prior
         shrunk = np.maximum(1 - lam * self._v.diagonal(), 1e-8)
@@ -269,7 +269,7 @@ class LinearPosterior:
         """φ̂ and the bias, ``(d, k)``: what the rows would say without the prior."""
         return np.asarray(self._phi + self._bias)
 
-    @cached_property
+    @once
     def _robust_parts(self) -> tuple[Floats, float]:
         """Data part of the robust variances ``(d, k)`` and trace of the hat."""
         found = sandwich.variances(self)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from credex.later import once
 from credex.posteriors.belief import Belief
 from credex.posteriors.geometry import Geometry
 from credex.posteriors.student import ErrorPosterior
@@ -67,7 +67,7 @@ class ShapleyPosterior:
     total: Floats
     noise: Noise | None = None
 
-    @cached_property
+    @once
     def _target(self) -> Floats:
         """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
         return np.asarray(self.response - np.multiply.outer(self.geometry.middle, self.total))
@@ -79,7 +79,7 @@ class ShapleyPosterior:
             return np.asarray((self.y - self.y_complement) * 0.5)
         return np.asarray(self.y - self.base)
 
-    @cached_property
+    @once
     def _off(self) -> Floats:
         """What the mean is off the plane's point, up to a constant, ``(d, k)``."""
         g, d = self.geometry, self.geometry.d
@@ -92,14 +92,14 @@ class ShapleyPosterior:
             rhs += lam[:, None] * (m[:, None] - self.total / d)
         return np.asarray(g.v @ rhs)
 
-    @cached_property
+    @once
     def mean(self) -> Floats:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
         d = self.geometry.d
         phi = self.total / d + self._off
         return np.asarray(phi + (self.total - phi.sum(axis=0)) / d)
 
-    @cached_property
+    @once
     def residual(self) -> Floats:
         """What the additive explanation leaves of the response, ``(m, k)``."""
         phi = self.mean - self.total / self.geometry.d
@@ -108,7 +108,7 @@ class ShapleyPosterior:
             out[part] -= z @ phi
         return out
 
-    @cached_property
+    @once
     def _misfit(self) -> Floats:
         """Squared misfits of the units as they enter the sandwich, ``(m, k)``.
 
@@ -121,7 +121,7 @@ class ShapleyPosterior:
             square += ((1 - g.thinning) * np.square(g.heavy))[:, None] * self.unit_noise
         return np.asarray(square)
 
-    @cached_property
+    @once
     def _pull(self) -> Floats | None:
         """Squares of what the prior adds to the meat's diagonal, ``(d, k)``; none if it is flat."""
         g, d = self.geometry, self.geometry.d
@@ -131,7 +131,7 @@ class ShapleyPosterior:
         shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
         return np.asarray((lam[:, None] * (self.mean - m[:, None]) / shrunk) ** 2)
 
-    @cached_property
+    @once
     def _plain(self) -> tuple[Floats, Floats]:
         """What is added to the sandwich, ``(k,)`` each: as a multiple of V, and of the identity.
 
@@ -145,7 +145,7 @@ class ShapleyPosterior:
         largest = np.maximum(self.y.max(axis=0), -self.y.min(axis=0))
         return share, g.thin[1] * np.square(ROUNDOFF * np.maximum(largest, np.abs(self.base)))
 
-    @cached_property
+    @once
     def deviation(self) -> Floats:
         """Roots of the diagonal of `scale_matrix`, ``(d, k)``: all that intervals take."""
         g = self.geometry
@@ -160,7 +160,7 @@ class ShapleyPosterior:
             out += np.einsum("iik->ik", self.anchor_share(self.noise))
         return np.asarray(np.sqrt(np.maximum(out + least, 0.0)))
 
-    @cached_property
+    @once
     def scale_matrix(self) -> Floats:
         """Sandwich (HC2, finite population) scale matrix of φ, ``(d, d, k)``."""
         g, d, k = self.geometry, self.geometry.d, self.y.shape[1]
@@ -216,7 +216,7 @@ class ShapleyPosterior:
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
 
-    @cached_property
+    @once
     def dof(self) -> float:
         """Units less the parameters they were spent on, as far as they share alike.
 
@@ -235,12 +235,12 @@ class ShapleyPosterior:
         spread = misfit**2 / own + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
         return max((misfit + noise) ** 2 / spread, 1.0)
 
-    @cached_property
+    @once
     def belief(self) -> Belief:
         """What is believed about φ."""
         return Belief.of(self.mean, self.deviation, self.dof, lambda: self.scale_matrix)
 
-    @cached_property
+    @once
     def _row_errors(self) -> tuple[Floats, Floats]:
         """Weighted squared residuals and weighted squared deviations of v over the rows."""
         w, y, other = self.geometry.weights, self.y, self.y_complement

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
 from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
+from credex.later import once
 from credex.posteriors import (
     ExactPosterior,
     LinearPosterior,
@@ -75,7 +75,7 @@ class CoalitionRecipe:
 
     # -- sizes ---------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def d(self) -> int:
         """Features that differ from the background."""
         return int(self.active.sum())
@@ -87,7 +87,7 @@ class CoalitionRecipe:
         own = 2 + self._repeat_cost + (2 if self.paired else 1) * units
         return int(min(own, self.everything))
 
-    @cached_property
+    @once
     def everything(self) -> float:
         """All coalitions, the empty and the full one included."""
         return np.inf if self.settings.noisy and self.d > 1 else powers_of_two(self.d)

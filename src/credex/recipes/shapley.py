@@ -72,7 +72,7 @@ class ShapleyRecipe(CoalitionRecipe):
         intercept = self.base if not isinstance(p, LinearPosterior) else np.zeros(k)
         unchecked = exact and not self.asked.checked
         return Fitted(
-            spread_over(belief, self.active),
+            belief if self.d == len(self.active) else spread_over(belief, self.active),
             error,
             r2,
             exact,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
-from credex.later import later
+from credex.later import later, once
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
     ONE,
@@ -84,7 +84,7 @@ class SurrogateRecipe:
         fixed = (1 + self._repeat_cost) if self.by_masks else 0
         return int(min(self.d + 2 + fixed, self.everything))
 
-    @cached_property
+    @once
     def everything(self) -> float:
         """All masks; a table's perturbations never end."""
         if not self.by_masks or self.settings.noisy:
