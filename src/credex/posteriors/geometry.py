@@ -110,7 +110,7 @@ class Geometry:
         total, square, squares = np.zeros(d), np.zeros(d), None
         for part, z in signed(masks, signs):
             reach = z @ v
-            np.einsum("ij,ij->i", reach, z, out=leverage[part])
+            np.vecdot(reach, z, out=leverage[part])
             squares = np.square(reach, out=reach)
             total += scale[part] @ squares
             square += np.square(scale[part]) @ np.square(squares)

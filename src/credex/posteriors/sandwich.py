@@ -58,7 +58,7 @@ def shares(p: LinearPosterior) -> Iterator[Shares]:
     v, beta = p.v, p.unpulled
     for s in rows:
         reach = s.rows @ v
-        free = 1.0 - np.einsum("ij,ij->i", reach, s.rows)
+        free = 1.0 - np.vecdot(reach, s.rows)
         if flat and m.weight > 0:
             free -= np.square(s.root) / m.weight
         yield Shares(s, reach, s.y - s.rows @ beta, np.maximum(free, 1e-8, out=free))
