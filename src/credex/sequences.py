@@ -152,11 +152,10 @@ class ShapleySequence:
             pick = live[mass.searchsorted(u * mass[-1], "right")]  # u < 1: the last is never passed
             wanted = np.bincount(pick, minlength=len(self._left))
             cut = len(u)
-            over = wanted >= self._left
-            if over[live].any():
-                for s in live[over[live]].tolist():
-                    # up to the last unit of a layer: it leaves the walk there, wherever a read ends
-                    cut = min(cut, int((pick == s).nonzero()[0][int(self._left[s]) - 1]) + 1)
+            for s in live[(wanted >= self._left)[live]].tolist():
+                # up to the last unit of a layer: it leaves the walk there, wherever a read ends
+                cut = min(cut, int((pick == s).nonzero()[0][int(self._left[s]) - 1]) + 1)
+            if cut < len(u):
                 pick = pick[:cut]
                 wanted = np.bincount(pick, minlength=len(self._left))
             self._left -= wanted
