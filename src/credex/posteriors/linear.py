@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,8 +61,6 @@ class LinearPosterior:
     squeeze: bool
     cluster: int = 1
     """Consecutive rows that were drawn together (2 for pairs): their scores are summed."""
-    kept: Scaled | None = field(default=None, repr=False)
-    """The scaled rows of the moments if they are few, until the sandwich is made of them."""
 
     @classmethod
     def fit(
@@ -84,8 +82,7 @@ class LinearPosterior:
         d = z.shape[1]
         prior.check(d)
         rows = Rows().add(z, yy, w)
-        moments, kept = summed(rows)
-        return cls(moments, rows, prior, intercept, np.asarray(y).ndim == 1, cluster, kept)
+        return cls._of(rows, None, prior, intercept, cluster, squeeze=np.asarray(y).ndim == 1)
 
     @classmethod
     def of_rows(
@@ -101,8 +98,29 @@ class LinearPosterior:
 
         ``design``: all of them unpacked, if they are at hand.
         """
+        return cls._of(rows, design, prior, intercept, cluster, squeeze=False)
+
+    @classmethod
+    def _of(
+        cls,
+        rows: Rows,
+        design: Design | None,
+        prior: Prior,
+        intercept: InterceptKind,
+        cluster: int,
+        *,
+        squeeze: bool,
+    ) -> LinearPosterior:
         moments, kept = summed(rows, design)
-        return cls(moments, rows, prior, intercept, squeeze=False, cluster=cluster, kept=kept)
+        out = cls(moments, rows, prior, intercept, squeeze, cluster)
+        # the scaled rows, if they are few, until the sandwich is made of them; no field, so that
+        # no copy shares them
+        out.__dict__["_kept"] = kept
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles go without the scaled rows."""
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
         """Return the posterior after further rows; costs O(n·d²) whatever came before."""
@@ -113,7 +131,7 @@ class LinearPosterior:
             raise InputError(msg)
         more, _ = summed(Rows().add(z, yy, w))
         rows = self.rows.add(z, yy, w)
-        return replace(self, moments=self.moments + more, rows=rows, kept=None)
+        return replace(self, moments=self.moments + more, rows=rows)
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -272,8 +290,10 @@ class LinearPosterior:
     @once
     def _robust_parts(self) -> tuple[Floats, float]:
         """Data part of the robust variances ``(d, k)`` and trace of the hat."""
-        found = sandwich.variances(self)
-        self.__dict__.pop("kept", None)  # megabytes that hardly anybody asks for again
+        kept: Scaled | None = self.__dict__.pop("_kept", None)  # one taker only: it is given on
+        found = sandwich.variances(self, kept)
+        if kept is not None:
+            kept.release()
         return found
 
     def robust_variance(self, *, fraction: float = 0.0) -> Floats:

@@ -10,7 +10,7 @@ from operator import add
 import numpy as np
 
 from credex.posteriors.rows import Rows, spans
-from credex.posteriors.scaled import Scaled, few, means
+from credex.posteriors.scaled import Scaled, few, floats, means
 from credex.typing import Design, Floats
 
 
@@ -78,7 +78,7 @@ def summed(rows: Rows, design: Design | None = None) -> tuple[Moments, Scaled | 
     """
     if few(rows):
         one = rows.blocks[0]
-        z = (one.design(0, one.n) if design is None else design).astype(np.float64)
+        z = floats(one.design(0, one.n) if design is None else design)
         total, centre, top = means(z, one.y, one.w)
         whole = Scaled.of(z, one.y, one.w, centre, top)
         return Moments.of(total, centre, top, (whole,)), whole

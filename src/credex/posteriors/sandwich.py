@@ -46,28 +46,34 @@ class Shares:
             yield score
 
 
-def shares(p: LinearPosterior) -> Iterator[Shares]:
-    """Walk over all rows; kept ones in one piece."""
+def shares(p: LinearPosterior, kept: Scaled | None = None) -> Iterator[Shares]:
+    """Walk over all rows, ``kept`` or scaled anew.
+
+    ``reach`` is in a buffer: yours to change, and gone with the next piece.
+    """
     flat, m = p.intercept_kind == "flat", p.moments
     if not flat:
         rows = pieces(p.rows, np.zeros(p.d), np.zeros(p.k))
-    elif p.kept is None:
+    elif kept is None:
         rows = pieces(p.rows, m.z_mean, m.y_mean)
     else:
-        rows = p.kept.pieces()
+        rows = kept.pieces()
     v, beta = p.v, p.unpulled
+    buffer: Floats | None = None
     for s in rows:
-        reach = s.rows @ v
+        if buffer is None or len(buffer) < len(s.rows):
+            buffer = np.empty(s.rows.shape)
+        reach = np.matmul(s.rows, v, out=buffer[: len(s.rows)])
         free = 1.0 - np.vecdot(reach, s.rows)
         if flat and m.weight > 0:
             free -= np.square(s.root) / m.weight
         yield Shares(s, reach, s.y - s.rows @ beta, np.maximum(free, 1e-8, out=free))
 
 
-def variances(p: LinearPosterior) -> tuple[Floats, float]:
+def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float]:
     """Data part of the sandwich's diagonal, ``(d, k)``, and the trace of the hat."""
     out, trace = np.zeros((p.d, p.k)), 0.0
-    for some in shares(p):
+    for some in shares(p, kept):
         trace += len(some.free) - float(some.free.sum())
         if p.cluster > 1:
             for j, score in enumerate(some.scores(p.cluster)):

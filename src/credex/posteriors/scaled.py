@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from credex.posteriors.rows import CACHE, CHUNK, Rows, spans
-from credex.typing import Floats, Weights
+from credex.typing import Design, Floats, Weights
 
 KEEP = 524_288
 """Values up to which all rows are scaled at once and kept for a second look: four megabytes."""
+
+
+_spare = threading.local()
+"""The last buffer of kept rows. Memory fresh from the system costs more than the arithmetic on it:
+it comes page by page, and freed blocks of this size go back at once."""
+
+
+def floats(design: Design) -> Floats:
+    """``design (n, d)`` as floats, in the spare buffer if that is large enough."""
+    buffer = _spare.__dict__.pop("buffer", None)  # taken: nobody else gets it meanwhile
+    if buffer is None or buffer.size < design.size:
+        buffer = np.empty(design.size)
+    out: Floats = buffer[: design.size].reshape(design.shape)
+    np.copyto(out, design)
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +57,10 @@ class Scaled:
         out = y - top
         out *= root[:, None]
         return cls(z, out, root)
+
+    def release(self) -> None:
+        """Leave the memory of rows made by `floats` to the next ones; they are gone with that."""
+        _spare.buffer = self.rows.base
 
     def pieces(self) -> Iterator[Scaled]:
         """The same rows, as many at a time as stay in the cache."""
