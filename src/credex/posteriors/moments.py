@@ -33,14 +33,20 @@ class Moments:
     @classmethod
     def of(cls, total: float, centre: Floats, top: Floats, parts: Iterable[Scaled]) -> Moments:
         """Moments of one batch in pieces that are centred on its means, with its sum of weights."""
-        d, k = len(centre), len(top)
-        n, zz, zy, yy = 0, np.zeros((d, d)), np.zeros((d, k)), np.zeros(k)
+        n, sums = 0, None
         for s in parts:
             n += len(s.y)
-            zz += s.rows.T @ s.rows  # BLAS does one half of it
-            zy += s.rows.T @ s.y
-            yy += np.einsum("nk,nk->k", s.y, s.y)
-        return cls(n, total, centre, top, zz, zy, yy)
+            # BLAS does one half of the first product
+            more = (s.rows.T @ s.rows, s.rows.T @ s.y, np.square(s.y).sum(axis=0))
+            if sums is None:
+                sums = more
+            else:
+                for have, new in zip(sums, more, strict=True):
+                    np.add(have, new, out=have)
+        if sums is None:  # pragma: no cover - nobody fits no rows
+            msg = "no rows"
+            raise AssertionError(msg)
+        return cls(n, total, centre, top, *sums)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight
