@@ -93,12 +93,17 @@ class LinearPosterior:
         intercept: InterceptKind,
         cluster: int = 1,
         design: Design | None = None,
+        robust: bool = True,
     ) -> LinearPosterior:
         """Fit on rows that were checked and packed before; arrays keep their last axis.
 
-        ``design``: all of them unpacked, if they are at hand.
+        ``design``: all of them unpacked, if they are at hand. ``robust=False``: no robust interval
+        will be asked for, so that nothing has to be kept for it.
         """
-        return cls._of(rows, design, prior, intercept, cluster, squeeze=False)
+        out = cls._of(rows, design, prior, intercept, cluster, squeeze=False)
+        if not robust:
+            out.__dict__.pop("_kept")
+        return out
 
     @classmethod
     def _of(

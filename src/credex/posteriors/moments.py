@@ -10,7 +10,7 @@ from operator import add
 import numpy as np
 
 from credex.posteriors.rows import Rows, spans
-from credex.posteriors.scaled import Scaled, few, floats, means
+from credex.posteriors.scaled import Scaled, few, floats
 from credex.typing import Design, Floats
 
 
@@ -85,14 +85,21 @@ def summed(rows: Rows, design: Design | None = None) -> tuple[Moments, Scaled | 
     if few(rows):
         one = rows.blocks[0]
         z = floats(one.design(0, one.n) if design is None else design)
-        total, centre, top = means(z, one.y, one.w)
+        total = float(one.w.sum())
+        safe = total if total > 0 else 1.0
+        centre, top = one.w @ z / safe, one.w @ one.y / safe
         whole = Scaled.of(z, one.y, one.w, centre, top)
         return Moments.of(total, centre, top, (whole,)), whole
-    batches = (_batch(z.astype(np.float64), y, w) for z, y, w in rows.chunks())
-    return reduce(add, batches), None
+    return reduce(add, (_batch(z, y, w) for z, y, w in rows.chunks())), None
 
 
-def _batch(z: Floats, y: Floats, w: Floats) -> Moments:
-    total, centre, top = means(z, y, w)
-    parts = (Scaled.of(z[p], y[p], w[p], centre, top) for p in spans(*z.shape))
+def _batch(z: Design, y: Floats, w: Floats) -> Moments:
+    """Moments of rows of which only some at a time are made floats."""
+    total = float(w.sum())
+    safe = total if total > 0 else 1.0
+    centre, top = np.zeros(z.shape[1]), w @ y / safe
+    for p in spans(*z.shape):
+        centre += w[p] @ z[p]
+    centre /= safe
+    parts = (Scaled.of(z[p].astype(np.float64), y[p], w[p], centre, top) for p in spans(*z.shape))
     return Moments.of(total, centre, top, parts)

@@ -70,13 +70,6 @@ class Scaled:
         return (Scaled(self.rows[p], self.y[p], self.root[p]) for p in parts)
 
 
-def means(z: Floats, y: Floats, w: Weights) -> tuple[float, Floats, Floats]:
-    """Sum of the weights, and weighted means of ``z (n, d)`` and ``y (n, k)``."""
-    total = float(w.sum())
-    safe = total if total > 0 else 1.0
-    return total, w @ z / safe, w @ y / safe
-
-
 def few(rows: Rows) -> bool:
     """Whether the scaled rows may be kept."""
     one = rows.blocks[0]

@@ -7,6 +7,7 @@ coins weighted by the raw kernel, as the paper prints it.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ from credex.posteriors.geometry import Geometry
 from credex.posteriors.shapley import Noise
 from credex.recipes.background import with_background
 from credex.recipes.base import (
+    Context,
     Fitted,
     never_certain,
     selection_note,
@@ -62,7 +64,10 @@ class ShapleyRecipe(CoalitionRecipe):
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
-        error, r2 = later(self._again("error")), later(self._again("r2"))
+        if isinstance(p, ShapleyPosterior) and p.geometry.masks.size <= KEEP_MASKS:
+            error, r2 = later(self._again("error")), later(self._again("r2"))
+        else:  # making these anew would take more than they do
+            error, r2 = p.error, np.asarray(p.r2)
         if self.settings.features is not None and self.settings.features < self.d:
             belief, error, r2, selected = sparse(self, p)
         if self.settings.background_uncertainty:
@@ -88,12 +93,13 @@ class ShapleyRecipe(CoalitionRecipe):
         """How to read something of the posterior of what was asked by now.
 
         It is made anew of the rows, which an explanation keeps anyway: masks as floats and their
-        factorisation it should not keep.
+        factorisation it should not keep, but uses them as long as the explainer has them.
         """
-        nb, settings, context, asked = self.neighbourhood, self.settings, self.context, self.asked
+        nb, settings, asked = self.neighbourhood, self.settings, self.asked
+        context = weakref.ref(self.context)
 
         def make() -> Any:
-            p = ShapleyRecipe(nb, settings, context, asked).posterior()
+            p = ShapleyRecipe(nb, settings, context() or Context(), asked).posterior()
             return getattr(p, name)
 
         return make

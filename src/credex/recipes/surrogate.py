@@ -284,6 +284,7 @@ class SurrogateRecipe:
                 intercept="none" if s.recipe == "paper" else "flat",
                 cluster=2 if self.paired else 1,
                 design=self._at_hand,
+                robust=self._robust,
             )
             self._at_hand = None
         return self._posterior
@@ -335,9 +336,14 @@ class SurrogateRecipe:
             selection_note(keep, self.d),
         )
 
+    @property
+    def _robust(self) -> bool:
+        """Whether intervals allow for misfit; the paper's do not."""
+        return self.settings.robust and self.settings.recipe != "paper"
+
     def belief_of(self, p: LinearPosterior) -> Belief:
         """Return the paper's Student-t, or the robust one."""
-        if self.settings.robust and self.settings.recipe != "paper":
+        if self._robust:
             share = self.fraction
             deviation = np.sqrt(p.robust_variance(fraction=share))
             scale = partial(p.robust_covariance, fraction=share)
