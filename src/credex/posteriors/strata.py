@@ -49,14 +49,17 @@ class Strata:
         than two draws are joined with the next one, unless all of theirs are asked.
         """
         total = np.bincount(stratum, minlength=len(self.count))
-        cell = self._cells(total)
         # by stratum first: there are few of them
-        raw = self.mass / np.maximum(total, 1)
-        got, due = np.bincount(cell, raw * total), np.bincount(cell, self.mass)
-        w = raw * (due / np.where(got > 0, got, 1.0))[cell]
+        w = self.mass / np.maximum(total, 1)
+        if total.min() >= SMALLEST_CELL:  # every stratum is a cell: nothing to join
+            fraction = total / self.count
+        else:
+            cell = self._cells(total)
+            got, due = np.bincount(cell, w * total), np.bincount(cell, self.mass)
+            w *= (due / np.where(got > 0, got, 1.0))[cell]
+            fraction = (np.bincount(cell, total) / np.bincount(cell, self.count))[cell]
         w *= len(stratum) / (w @ total)
-        asked = np.bincount(cell, total) / np.bincount(cell, self.count)
-        return w[stratum], asked[cell][stratum]
+        return w[stratum], fraction[stratum]
 
     def _cells(self, drawn: Ints) -> Ints:
         cells: list[int] = []
