@@ -84,9 +84,7 @@ class ShapleyPosterior:
         """What the mean is off the plane's point, up to a constant, ``(d, k)``."""
         g, d = self.geometry, self.geometry.d
         target = self._target * g.heavy[:, None]
-        rhs = np.zeros((d, self.y.shape[1]))
-        for part, z in g.signed():
-            rhs += z.T @ target[part]
+        rhs = sum(z.T @ target[part] for part, z in g.signed())
         if g.prior.precision != 0:
             lam, m = g.prior.precisions(d), g.prior.means(d)
             rhs += lam[:, None] * (m[:, None] - self.total / d)
@@ -109,6 +107,11 @@ class ShapleyPosterior:
         return out
 
     @once
+    def _squared(self) -> Floats:
+        """Squares of the residuals, ``(m, k)``."""
+        return np.asarray(np.square(self.residual))
+
+    @once
     def _misfit(self) -> Floats:
         """Squared misfits of the units as they enter the sandwich, ``(m, k)``.
 
@@ -116,7 +119,7 @@ class ShapleyPosterior:
         HC3's e²/(1−h)² doubles the variance. That they are few is for `dof` to say.
         """
         g = self.geometry
-        square = np.square(self.residual) * g.factor[:, None]
+        square = self._squared * g.factor[:, None]
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
             square += ((1 - g.thinning) * np.square(g.heavy))[:, None] * self.unit_noise
         return np.asarray(square)
@@ -141,8 +144,8 @@ class ShapleyPosterior:
         """
         g = self.geometry
         spare = max(len(self.y) - g.spent, 1.0)
-        share = g.heavy @ np.square(self.residual) * (g.thin[0] / spare**3)
-        largest = np.maximum(self.y.max(axis=0), -self.y.min(axis=0))
+        share = g.heavy @ self._squared * (g.thin[0] / spare**3)
+        largest = np.maximum(np.maximum.reduce(self.y), -np.minimum.reduce(self.y))
         return share, g.thin[1] * np.square(ROUNDOFF * np.maximum(largest, np.abs(self.base)))
 
     @once
@@ -187,7 +190,7 @@ class ShapleyPosterior:
     def _noise_variance(self) -> Floats:
         """Variance of one value, ``(k,)``; if nothing was repeated, all that is left over."""
         known = np.zeros(self.y.shape[1]) if self.noise is None else self.noise.variance
-        worst = 2.0 * np.mean(self.residual**2, axis=0)
+        worst = 2.0 * np.mean(self._squared, axis=0)
         return np.where(np.isnan(known), worst, known)
 
     @property
@@ -228,7 +231,7 @@ class ShapleyPosterior:
             return own
         thin = self.geometry.thinning
         w2 = self.geometry.weights**2
-        misfit = float(np.sum(w2 * thin * (self.residual**2).mean(axis=1)))
+        misfit = float(np.sum(w2 * thin * (self._squared).mean(axis=1)))
         noise = float(np.sum(w2 * (1 - thin) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return own
@@ -246,12 +249,12 @@ class ShapleyPosterior:
         w, y, other = self.geometry.weights, self.y, self.y_complement
         if other is None:
             mean = w @ y / w.sum()
-            return w @ self.residual**2, w @ (y - mean) ** 2
+            return w @ self._squared, w @ (y - mean) ** 2
         middle = (y + other) / 2
         mean = w @ middle / w.sum()
         even = middle - (self.base + self.total / 2)
         spread = w @ ((y - mean) ** 2 + (other - mean) ** 2)
-        return 2 * (w @ (self.residual**2 + even**2)), spread
+        return 2 * (w @ (self._squared + even**2)), spread
 
     @property
     def n(self) -> int:
