@@ -231,8 +231,7 @@ class Explanation(Lazily):
     def from_json(cls, source: str | Path) -> Explanation:
         """Read what `to_json` wrote: a path, or the text itself."""
         if not isinstance(source, str | Path):
-            msg = f"from_json takes a path or the text itself; got {source!r}"
-            raise InputError(msg)
+            raise InputError(f"from_json takes a path or the text itself; got {source!r}")
         if isinstance(source, str) and source.lstrip().startswith("{"):
             return serialise.loads(source)
         return serialise.loads(Path(source).read_text(encoding="utf-8"))
@@ -268,8 +267,7 @@ class Explanation(Lazily):
                 raise InputError(msg)
             return self.names.index(which)
         if not 0 <= int(which) < len(self.names):
-            msg = f"there is no feature {which!r}; there are {len(self.names)}"
-            raise InputError(msg)
+            raise InputError(f"there is no feature {which!r}; there are {len(self.names)}")
         return int(which)
 
     def _output(self, which: Any) -> int:
@@ -339,8 +337,7 @@ class Explanations(Sequence[Explanation]):
         if isinstance(item, Failure):
             raise item.error
         if item is None:
-            msg = f"row {i} was not explained before the run was interrupted"
-            raise InputError(msg)
+            raise InputError(f"row {i} was not explained before the run was interrupted")
         return item
 
     def __iter__(self) -> Iterator[Any]:
