@@ -12,7 +12,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
     "typing errors",
-    "checks threads",
+    "checks threads later",
     "posteriors",
     "kernels blackbox frameworks pipelines",
     "domains",

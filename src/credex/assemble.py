@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from credex.blackbox import BlackBox
+from credex.domains import Neighbourhood
 from credex.explanation import Explanation
+from credex.later import later
 from credex.loop import State
 from credex.posteriors import Belief, ErrorPosterior
 from credex.recipes.base import Fitted, Recipe
@@ -20,23 +23,25 @@ class Assembly:
 
     Attributes
     ----------
-    method, labels, units, notes
+    method, units, notes
         As in `Explanation`.
+    labels
+        Makes the labels, if anybody reads them.
     recipe
         The instance that was explained.
     box
         The model.
     settings
-        What must agree for two runs to share what was asked, and the seed.
+        Makes what must agree for two runs to share what was asked, and the seed.
     """
 
     method: str
-    labels: tuple[str, ...]
+    labels: Callable[[Neighbourhood], tuple[str, ...]]
     units: tuple[str, ...]
     notes: tuple[str, ...]
     recipe: Recipe
     box: BlackBox
-    settings: dict[str, Any]
+    settings: Callable[[], dict[str, Any]]
 
     def __call__(self, state: State) -> Explanation:
         """Make the explanation."""
@@ -44,11 +49,12 @@ class Assembly:
         d = len(nb.names)
         k = 1 if a.full is None else len(a.full)
         f = state.fitted or nothing_known(d, k)
+        labels = self.labels
         return Explanation(
             method=self.method,
             names=tuple(nb.names),
-            values=tuple(nb.values),
-            labels=self.labels,
+            values=later(lambda: tuple(nb.values)),
+            labels=later(lambda: labels(nb)),
             units=self.units,
             outputs=self.box.output_names(k),
             squeeze=k == 1,
@@ -57,8 +63,8 @@ class Assembly:
             full=np.full(k, np.nan) if a.full is None else a.full,
             intercepts=f.intercept,
             local=f.local_prediction,
-            error_posterior=f.error,
-            r2s=f.r2,
+            error_posterior=later(lambda: f.error),
+            r2s=later(lambda: f.r2),
             selected=f.selected,
             level=state.level,
             n_queries=state.n_queries,
@@ -74,7 +80,7 @@ class Assembly:
             notes=self.notes + f.notes,
             label=nb.label,
             payload=nb.payload(),
-            settings=self.settings,
+            settings=later(self.settings),
             asked=a,
         )
 

@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Unpack
 
 from credex.assemble import Assembly
@@ -82,7 +83,7 @@ class Engine(ABC):
         settings, why = self._decided(options, goals, nb)
         if case.start is not None:
             check_still_random(case.start.sampler, settings.sampler, settings.sampler_name)
-        settings.prior.means(len(nb.names)), settings.prior.precisions(len(nb.names))
+        settings.prior.check(len(nb.names))
         recipe = self._recipe(nb, settings, context, asked)
         recipe.why = why
         return recipe, goals.plan(recipe, self.default_ceiling)
@@ -101,17 +102,12 @@ class Engine(ABC):
         nb = recipe.neighbourhood
         make = Assembly(
             self.method,
-            self._labels(nb),
+            self._labels,
             self._units(nb),
             (*recipe.why, *self._notes(nb, options)),
             recipe,
             desk.box,
-            {
-                **self._fingerprint(options),
-                "seed": recipe.settings.seed,
-                "cohort": cohort,
-                "options": options.kept(),
-            },
+            partial(_told, options, self.default_sampler, cohort),
         )
         return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), pace=pace)
 
@@ -131,11 +127,13 @@ class Engine(ABC):
     @abstractmethod
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]: ...
 
+    @staticmethod  # an explanation may hold it until labels are read: not the explainer, too
     @abstractmethod
-    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]: ...
+    def _labels(nb: Neighbourhood) -> tuple[str, ...]: ...
 
+    @staticmethod
     @abstractmethod
-    def _units(self, nb: Neighbourhood) -> tuple[str, ...]: ...
+    def _units(nb: Neighbourhood) -> tuple[str, ...]: ...
 
     def _settings(self, o: Options) -> Settings:
         sampler, name = o.sampler_object(self.default_sampler)
@@ -183,24 +181,11 @@ class Engine(ABC):
         if e.method != self.method or (names is not None and e.names != tuple(names)):
             msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
             raise InputError(msg)
-        for key, value in self._fingerprint(options).items():
+        for key, value in _fingerprint(options, self.default_sampler).items():
             if e.settings.get(key) != value:
                 msg = f"this explanation was made with {key}={e.settings.get(key)!r}, "
                 msg += f"now it is {value!r}: what was asked does not fit"
                 raise InputError(msg)
-
-    def _fingerprint(self, o: Options) -> dict[str, Any]:
-        """What must agree for two runs to share what was asked."""
-        sampler, _ = o.sampler_object(self.default_sampler)
-        target = o.target if o.target is None or isinstance(o.target, str) else int(o.target)
-        return {
-            "target": target,
-            "link": o.link,
-            "noisy": o.noisy,
-            "recipe": o.recipe,
-            "paired": bool(sampler.paired),
-            "kernel": repr(o.kernel),
-        }
 
     def _states(
         self, case: Case, goals: Goals, options: Options, *, looks: bool = False
@@ -215,6 +200,26 @@ class Engine(ABC):
     ) -> Iterator[State]:
         desk = self.desk(options)
         return drive(self.begin(recipe, plan, desk, options, pace=True, cohort=cohort), desk)
+
+
+def _fingerprint(o: Options, default_sampler: str) -> dict[str, Any]:
+    """What must agree for two runs to share what was asked."""
+    sampler, _ = o.sampler_object(default_sampler)
+    target = o.target if o.target is None or isinstance(o.target, str) else int(o.target)
+    return {
+        "target": target,
+        "link": o.link,
+        "noisy": o.noisy,
+        "recipe": o.recipe,
+        "paired": bool(sampler.paired),
+        "kernel": repr(o.kernel),
+    }
+
+
+def _told(o: Options, default_sampler: str, cohort: Any) -> dict[str, Any]:
+    """Settings of a run, as an explanation carries them."""
+    own = {"seed": int(o.seed), "cohort": cohort, "options": o.kept()}
+    return {**_fingerprint(o, default_sampler), **own}
 
 
 class _Never:

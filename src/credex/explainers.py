@@ -15,7 +15,7 @@ from credex.focused import Focused
 from credex.goals import Goals
 from credex.options import Options
 from credex.posteriors import Prior
-from credex.posteriors.shapley import FLAT
+from credex.posteriors.geometry import FLAT
 from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
 from credex.recipes.gaussian import GaussianRecipe
 from credex.recipes.gaussian_single import GaussianSingleRecipe
@@ -92,8 +92,8 @@ class BayesSHAP(Explainer):
         if not plain or options.background_uncertainty or options.sampler not in FREE_SAMPLERS:
             return self._settings(options), ()
         d = int(np.sum(nb.active))
-        ceiling = goals.ceiling()[0] or self.default_ceiling
-        everything, fixed = 2.0 ** min(d, 60), not goals.rules()
+        ceiling = goals.ceiling or self.default_ceiling
+        everything, fixed = 2.0 ** min(d, 60), not goals.rules
         if options.query_seconds is None or d <= 1 or (fixed and everything <= ceiling):
             return self._settings(options), ()  # the regression, exact if it gets that far
         choice = choose_posterior(d, min(ceiling, everything), options.query_seconds, fixed=fixed)
@@ -102,7 +102,8 @@ class BayesSHAP(Explainer):
             settings = replace(settings, query_seconds=options.query_seconds)
         return settings, (choice.why,)
 
-    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
+    @staticmethod
+    def _labels(nb: Neighbourhood) -> tuple[str, ...]:
         if nb.by_masks:
             return tuple(nb.names)
         return tuple(
@@ -110,7 +111,8 @@ class BayesSHAP(Explainer):
             for n, v in zip(nb.names, nb.values, strict=True)
         )
 
-    def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
+    @staticmethod
+    def _units(nb: Neighbourhood) -> tuple[str, ...]:
         return ("change of the prediction",) * len(nb.names)
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
@@ -165,10 +167,12 @@ class BayesLIME(Explainer):
             return GaussianSurrogateRecipe(nb, settings, context, asked)
         return SurrogateRecipe(nb, settings, context, asked)
 
-    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
+    @staticmethod
+    def _labels(nb: Neighbourhood) -> tuple[str, ...]:
         return tuple(nb.feature_labels)
 
-    def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
+    @staticmethod
+    def _units(nb: Neighbourhood) -> tuple[str, ...]:
         return tuple(nb.unit)
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:

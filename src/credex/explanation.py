@@ -12,6 +12,7 @@ import numpy as np
 from credex import serialise, show
 from credex.checks import check_count, check_level
 from credex.errors import InputError
+from credex.later import Lazily
 from credex.posteriors import Belief, ErrorPosterior, Interval
 from credex.recipes.base import Asked
 from credex.typing import Floats, Masks
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Explanation(Lazily):
     """Why a model said what it said about one instance, with credible intervals.
 
     With one output (``target=`` given, or a model with one) arrays are ``(d,)``; with k outputs
@@ -53,6 +54,8 @@ class Explanation:
     asked
         Everything that was asked and answered; ``refine`` goes on from it.
     """
+
+    lazy = ("values", "labels", "error_posterior", "r2s", "settings")
 
     method: str
     names: tuple[str, ...]
@@ -228,8 +231,7 @@ class Explanation:
     def from_json(cls, source: str | Path) -> Explanation:
         """Read what `to_json` wrote: a path, or the text itself."""
         if not isinstance(source, str | Path):
-            msg = f"from_json takes a path or the text itself; got {source!r}"
-            raise InputError(msg)
+            raise InputError(f"from_json takes a path or the text itself; got {source!r}")
         if isinstance(source, str) and source.lstrip().startswith("{"):
             return serialise.loads(source)
         return serialise.loads(Path(source).read_text(encoding="utf-8"))
@@ -265,8 +267,7 @@ class Explanation:
                 raise InputError(msg)
             return self.names.index(which)
         if not 0 <= int(which) < len(self.names):
-            msg = f"there is no feature {which!r}; there are {len(self.names)}"
-            raise InputError(msg)
+            raise InputError(f"there is no feature {which!r}; there are {len(self.names)}")
         return int(which)
 
     def _output(self, which: Any) -> int:
@@ -336,8 +337,7 @@ class Explanations(Sequence[Explanation]):
         if isinstance(item, Failure):
             raise item.error
         if item is None:
-            msg = f"row {i} was not explained before the run was interrupted"
-            raise InputError(msg)
+            raise InputError(f"row {i} was not explained before the run was interrupted")
         return item
 
     def __iter__(self) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from credex.auto import first_look
@@ -32,12 +32,21 @@ class Goals:
     max_queries: int | None = None
     stop: Rule | None = None
 
-    def __post_init__(self) -> None:
-        self.rules()
-        self.ceiling()
+    rules: tuple[Rule, ...] = field(init=False)
+    """Rules to look at; none if only ``queries`` was given."""
+    ceiling: int | None = field(init=False)
+    """Most queries (``None``: the default)."""
+    reason: str = field(init=False)
+    """What reaching the ceiling is called."""
 
-    def rules(self) -> tuple[Rule, ...]:
-        """Rules to look at; none if only ``queries`` was given."""
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "rules", self._rules())
+        ceiling, reason = self._ceiling()
+        put(self, "ceiling", ceiling)
+        put(self, "reason", reason)
+
+    def _rules(self) -> tuple[Rule, ...]:
         out: list[Rule] = []
         if self.width is not None:
             out.append(Width(check_width(self.width)))
@@ -51,17 +60,14 @@ class Goals:
             out.append(RelativeWidth(RELATIVE_WIDTH))
         return tuple(out)
 
-    def ceiling(self) -> tuple[int | None, str]:
-        """Most queries (``None``: the default), and what reaching them is called."""
-        counts = {
-            name: check_count(name, value)
-            for name, value in (("queries", self.queries), ("max_queries", self.max_queries))
-            if value is not None
-        }
-        if not counts:
-            return None, "ceiling"
-        name = min(counts, key=lambda n: counts[n])
-        return counts[name], name
+    def _ceiling(self) -> tuple[int | None, str]:
+        out: tuple[int | None, str] = (None, "ceiling")
+        if self.queries is not None:
+            out = check_count("queries", self.queries), "queries"
+        if self.max_queries is not None:
+            most = check_count("max_queries", self.max_queries)
+            out = (most, "max_queries") if out[0] is None or most < out[0] else out
+        return out
 
     @staticmethod
     def _all_of(recipe: Recipe) -> int:
@@ -77,7 +83,7 @@ class Goals:
 
     def plan(self, recipe: Recipe, default_ceiling: int) -> Plan:
         """Make the plan for one instance; too small a budget fails here, before any query."""
-        ceiling, reason = self.ceiling()
+        ceiling, reason = self.ceiling, self.reason
         exhaustive = recipe.settings.sampler_name == "exhaustive"
         least = recipe.minimum
         if exhaustive:
@@ -93,4 +99,4 @@ class Goals:
         usual = max(FIRST_LOOK, 4 * (recipe.d + 2))
         first = first_look(recipe.d, recipe.settings.query_seconds, usual)
         first = max(min(first, ceiling), min(least, ceiling))
-        return Plan(self.rules(), ceiling, reason, first)
+        return Plan(self.rules, ceiling, reason, first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, lgamma
+from math import comb, lgamma, sqrt
 from typing import Literal
 
 import numpy as np
@@ -51,6 +51,7 @@ class Exponential:
     def weights(self, design: Design, origin: Floats) -> Weights:
         """Weights of the rows ``design (n, d)`` seen from ``origin (d,)``."""
         d = design.shape[1]
+        power = -0.5 if self.root else -1.0
         if self.distance == "cosine":
             z = design.astype(np.float64)
             norms = np.sqrt(np.einsum("ij,ij->i", z, z)) * np.sqrt(origin @ origin)
@@ -58,12 +59,13 @@ class Exponential:
             squared = np.maximum(1.0 - cos, 0.0) ** 2
             width = COSINE_WIDTH if self.width is None else self.width
         else:
-            if design.dtype == np.bool_ and np.all(origin == 1):
-                squared = d - design @ np.ones(d)
+            if design.dtype == np.bool_ and (origin == 1).all():
+                squared = d - design @ origin  # how many are off
             else:
                 squared = np.einsum("ij,ij->i", design - origin, design - origin)
-            width = 0.75 * np.sqrt(d) if self.width is None else self.width
-        return np.asarray(np.exp(-(0.5 if self.root else 1.0) * squared / width**2))
+            width = 0.75 * sqrt(d) if self.width is None else self.width
+        squared *= power / width**2
+        return np.asarray(np.exp(squared, out=squared))
 
 
 def shapley_kernel(sizes: Floats, d: int) -> Weights:

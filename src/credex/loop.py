@@ -199,18 +199,22 @@ class _Clock:
         if early and not spent and not complete:
             return None
         fitted = r.fit()
-        state = self._state(fitted, None, converged=False)
         if fitted is not None and fitted.exact:
             return self._state(fitted, "exact", converged=True)
-        if r.settings.sampler_name != "exhaustive" and fitted is not None:
+        state = self._state(fitted, None, converged=False) if plan.rules or not spent else None
+        if state is not None and r.settings.sampler_name != "exhaustive" and fitted is not None:
             for rule in plan.rules:
                 reason = rule.check(state)
                 if reason is not None:
                     return self._state(fitted, reason, converged=rule.precise)
         if spent:
-            reason = "exhausted" if r.unasked < 1 else plan.ceiling_reason
-            return self._other_look() or self._state(fitted, reason, converged=False)
+            return self._other_look() or self._state(
+                fitted, self._ceiling_reason(), converged=False
+            )
         return state
+
+    def _ceiling_reason(self) -> str:
+        return "exhausted" if self.recipe.unasked < 1 else self.plan.ceiling_reason
 
     def _other_look(self) -> State | None:
         """Look again if the recipe has another posterior, for which what was asked may do."""
@@ -226,6 +230,8 @@ class _Clock:
         return None
 
     def _time_is_up(self) -> bool:
+        if self.plan.fixed:
+            return False
         gone = time.perf_counter() - self.start
         return any(isinstance(r, WallClock) and gone >= r.seconds for r in self.plan.rules)
 
@@ -233,6 +239,8 @@ class _Clock:
         """Queries that fit under the ceiling and, as far as can be told, into the time."""
         r = self.recipe
         room = r.room(self.plan.ceiling)
+        if self.plan.fixed:
+            return room
         limits = [rule.seconds for rule in self.plan.rules if isinstance(rule, WallClock)]
         if limits and r.asked.n_queries:
             left = min(limits) - (time.perf_counter() - self.start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
@@ -149,7 +149,7 @@ class Options:
         if not given:
             return self
         check_names(given)
-        return replace(self, **given)
+        return Options(**{**self.as_keywords(), **given})
 
     def as_keywords(self) -> dict[str, Any]:
         """All options as keywords of a call."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.posteriors.strata import strata
-from credex.typing import Ints, Masks
+from credex.typing import Floats, Ints, Masks
 
 GOLDEN = 0.6180339887498949
 """Step of the low-discrepancy walk over the strata."""
@@ -54,23 +54,15 @@ class ShapleySequence:
     def __init__(self, d: int, seed: int, *, paired: bool) -> None:
         self.d, self.paired = d, paired
         self._strata = strata(d, paired=paired)
-        # How often each stratum may be drawn from. A large one only until repeats, which are left
-        # out, would tell: the rest of it is listed then.
-        count = self._strata.count
-        drawn = (count > ENUMERATE) & (count <= LISTED)
-        self._left = np.where(drawn, np.floor(count / 32), count)
+        left, small = _rooms(d, paired)
+        self._left = left.copy()
         self._rng = np.random.default_rng([seed, d, 7])
         self._start = float(self._rng.random())
         self._walked = 0
         # Small strata are shuffled at once, whether they are reached or not: one generator then
         # serves all of them, and what a stratum holds does not depend on who asks for what.
-        self._order = {
-            s: self._rng.permutation(int(count))
-            for s, count in enumerate(self._strata.count)
-            if count <= ENUMERATE
-        }
-        self._taken = np.zeros(len(self._left), dtype=np.int64)
-        self._mix = _mixers(d)
+        self._order = {s: self._rng.permutation(n) for s, n in small}
+        self._taken = dict.fromkeys(self._order, 0)
         self._seen = np.empty(0, dtype=np.uint64)
         self._masks = np.empty((0, d), dtype=np.bool_)
 
@@ -92,22 +84,32 @@ class ShapleySequence:
     def _draw(self, layer: Ints) -> Masks:
         """Units of the strata ``layer (n,)``; fewer if large strata gave what they gave before."""
         out = np.empty((len(layer), self.d), dtype=np.bool_)
-        fresh = np.ones(len(layer), dtype=np.bool_)
-        large = fresh.copy()
-        for stratum, order in self._order.items():
-            at = np.flatnonzero(layer == stratum)
-            if len(at):
-                first = self._taken[stratum]
-                listed = _subsets(self.d, stratum + 1, halve=self._halved(stratum))
-                out[at] = listed[order[first : first + len(at)]]
-                self._taken[stratum] += len(at)
-                large[at] = False
-        if large.any():
-            out[large], fresh[large] = self._large(layer[large])
-        for s in np.flatnonzero(self._left == 0).tolist():
+        fresh: Masks | None = None
+        wanted = np.bincount(layer, minlength=len(self._left)).tolist()
+        by_stratum = np.argsort(layer.astype(np.int16), kind="stable")  # of 16 bits: by radix
+        start, large = 0, []
+        for stratum, n in enumerate(wanted):
+            at = by_stratum[start : start + n]
+            start += n
+            if not n:
+                continue
+            if stratum not in self._order:
+                large.append(at)
+                continue
+            first = self._taken[stratum]
+            listed = _subsets(self.d, stratum + 1, halve=self._halved(stratum))
+            out[at] = listed[self._order[stratum][first : first + n]]
+            self._taken[stratum] = first + n
+        if large:
+            at = np.sort(np.concatenate(large))
+            out[at], new = self._large(layer[at])
+            if not new.all():
+                fresh = np.ones(len(layer), dtype=np.bool_)
+                fresh[at] = new
+        for s in (self._left == 0).nonzero()[0].tolist():
             if s not in self._order:
                 self._list_rest(s)
-        return out if fresh.all() else out[fresh]
+        return out if fresh is None else out[fresh]
 
     def _halved(self, s: int) -> bool:
         """Whether stratum ``s`` is its own complement."""
@@ -121,7 +123,7 @@ class ShapleySequence:
         if self.paired and self.d % 2 == 0:
             half = layer == self.d // 2 - 1
             z[half] ^= ~z[half, :1]  # the one of the pair that holds feature 0
-        code = z @ self._mix
+        code = _codes(z)
         fresh = np.zeros(len(code), dtype=np.bool_)
         fresh[np.unique(code, return_index=True)[1]] = True
         if len(self._seen):
@@ -132,32 +134,35 @@ class ShapleySequence:
     def _list_rest(self, s: int) -> None:
         """Shuffle what is left of a large stratum: drawing would mostly meet what was drawn."""
         listed = _subsets(self.d, s + 1, halve=self._halved(s))
-        rest = np.flatnonzero(~np.isin(listed @ self._mix, self._seen))
+        rest = np.flatnonzero(~np.isin(_codes(listed), self._seen))
         self._order[s] = self._rng.permutation(rest)
+        self._taken[s] = 0
         self._left[s] = len(rest)
 
     def _walk(self, n: int) -> Ints:
         """Strata of at most ``n`` units more; none when nothing is left."""
         pieces: list[Ints] = []
         full = False
-        while n > 0 and not full:
-            live = np.flatnonzero(self._left > 0)
+        u = (self._start + GOLDEN * np.arange(self._walked, self._walked + n)) % 1.0
+        while len(u) and not full:
+            live = (self._left > 0).nonzero()[0]
             if len(live) == 0:
                 break
-            mass = np.cumsum(self._strata.mass[live])
-            u = (self._start + GOLDEN * np.arange(self._walked, self._walked + n)) % 1.0
-            pick = live[np.minimum(np.searchsorted(mass, u * mass[-1], "right"), len(live) - 1)]
-            cut = n
+            mass = self._strata.mass[live].cumsum()
+            pick = live[mass.searchsorted(u * mass[-1], "right")]  # u < 1: the last is never passed
             wanted = np.bincount(pick, minlength=len(self._left))
-            for s in live[wanted[live] >= self._left[live]]:
+            cut = len(u)
+            for s in live[(wanted >= self._left)[live]].tolist():
                 # up to the last unit of a layer: it leaves the walk there, wherever a read ends
-                cut = min(cut, int(np.flatnonzero(pick == s)[int(self._left[s]) - 1]) + 1)
-            piece = pick[:cut]
-            self._left -= np.bincount(piece, minlength=len(self._left))
-            full = any(int(s) not in self._order for s in live[self._left[live] == 0])
+                cut = min(cut, int((pick == s).nonzero()[0][int(self._left[s]) - 1]) + 1)
+            if cut < len(u):
+                pick = pick[:cut]
+                wanted = np.bincount(pick, minlength=len(self._left))
+            self._left -= wanted
+            full = any(s not in self._order for s in live[self._left[live] == 0].tolist())
+            u = u[cut:]
             self._walked += cut
-            n -= cut
-            pieces.append(piece)
+            pieces.append(pick)
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
 
@@ -207,10 +212,28 @@ class BernoulliSequence:
 
 
 @lru_cache(maxsize=64)
-def _mixers(d: int) -> NDArray[np.uint64]:
-    """Odd random numbers, ``(d,)``: their sum over a mask, modulo 2^64, tells masks apart."""
-    drawn = np.random.default_rng([d, 19]).integers(0, 2**63, size=d, dtype=np.uint64)
-    return drawn * np.uint64(2) + np.uint64(1)
+def _rooms(d: int, paired: bool) -> tuple[Floats, tuple[tuple[int, int], ...]]:  # noqa: FBT001
+    """How often each stratum may be drawn from, and number and size of the small ones.
+
+    A large one only until repeats, which are left out, would tell: the rest of it is listed then.
+    """
+    count = strata(d, paired=paired).count
+    drawn = (count > ENUMERATE) & (count <= LISTED)
+    small = tuple((s, int(n)) for s, n in enumerate(count.tolist()) if n <= ENUMERATE)
+    return np.where(drawn, np.floor(count / 32), count), small
+
+
+@lru_cache(maxsize=64)
+def _mixers(d: int) -> NDArray[np.float64]:
+    """``(d, 2)`` random whole numbers, so small that a sum of d of them is exact."""
+    bits = 52 - d.bit_length()
+    return np.random.default_rng([d, 19]).integers(0, 2**bits, size=(d, 2)).astype(np.float64)
+
+
+def _codes(masks: Masks) -> NDArray[np.uint64]:
+    """Numbers ``(n,)`` that tell masks apart, modulo 2^64; BLAS sums them up."""
+    both = (masks.astype(np.float64) @ _mixers(masks.shape[1])).astype(np.uint64)
+    return both[:, 0] + (both[:, 1] << np.uint64(21))
 
 
 @lru_cache(maxsize=32)

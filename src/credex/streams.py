@@ -80,13 +80,14 @@ class MaskStream:
             have += len(got)
         if not parts:
             parts.append(self.sequence.units(0, 0))
-        z = np.concatenate(parts)
         if self.sequence.paired:
+            z = parts[0] if len(parts) == 1 else np.concatenate(parts)
             both = np.empty((2 * len(z), z.shape[1]), dtype=np.bool_)
             both[0::2] = z
             np.logical_not(z, out=both[1::2])
-            z = both
-        self._taken = Candidates(z, np.arange(start, start + len(z)))
+        else:
+            both = np.concatenate(parts)  # a copy, always: the sequence keeps what it gave
+        self._taken = Candidates(both, np.arange(start, start + len(both)))
         return self._taken
 
     def _leftovers(self, n: int) -> Masks:

@@ -7,10 +7,12 @@ is called outside of this and keeps all its threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
+
+ALREADY = nullcontext()
+"""Nothing to limit."""
 
 
 @lru_cache(maxsize=1)
@@ -21,12 +23,10 @@ def _controller() -> Any:
     return controller if any(i["num_threads"] > 1 for i in controller.info()) else None
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[Any]:
     """Limit BLAS to one thread inside the block."""
     controller = _controller()
     if controller is None:
-        yield
-        return
-    with controller.limit(limits=1, user_api="blas"):
-        yield
+        return ALREADY
+    limited: AbstractContextManager[Any] = controller.limit(limits=1, user_api="blas")
+    return limited

@@ -124,10 +124,14 @@ class Desk:
         A call that fails is tried again ask by ask, so that one bad ask spoils no other; its
         error stands in its place.
         """
-        out: list[Answer | CredexError | None] = [None] * len(asks)
         if not self.sharing and self._fit_one_call(asks):
-            self._group(asks, list(range(len(asks))), out)
-            return [a for a in out if a is not None]
+            return self._together(asks)
+        out: list[Answer | CredexError | None] = [None] * len(asks)
+
+        def send(which: list[int]) -> None:
+            for i, a in zip(which, self._together([asks[i] for i in which]), strict=True):
+                out[i] = a
+
         waiting: dict[Hashable, tuple[list[int], Fraction]] = {}
         for i, ask in enumerate(asks):
             if self.sharing and ask.share is not None:
@@ -136,37 +140,33 @@ class Desk:
             size = self.share_of_call(ask.rows, ask.row_bytes)
             pending, load = waiting.get(ask.form, ([], Fraction(0)))
             if pending and load + size > 1:
-                self._group(asks, pending, out)
+                send(pending)
                 pending, load = [], Fraction(0)
             pending.append(i)
             waiting[ask.form] = (pending, load + size)
         for pending, _ in waiting.values():
-            self._group(asks, pending, out)
+            send(pending)
         return [a for a in out if a is not None]
 
     def _fit_one_call(self, asks: Sequence[Ask]) -> bool:
         """Whether all asks go into one call: nearly always, and quickly told."""
-        if not asks:
-            return False
-        first = asks[0]
-        rows = sum(ask.rows for ask in asks)
-        alike = all(a.form == first.form and a.row_bytes == first.row_bytes for a in asks[1:])
-        return alike and (len(asks) == 1 or rows <= self.most_rows(first.row_bytes))
+        if len(asks) == 1:
+            return True
+        form, size, rows = asks[0].form, asks[0].row_bytes, 0
+        for ask in asks:
+            rows += ask.rows
+            if ask.form != form or ask.row_bytes != size:
+                return False
+        return rows <= self.most_rows(size)
 
-    def _group(
-        self, asks: Sequence[Ask], which: list[int], out: list[Answer | CredexError | None]
-    ) -> None:
+    def _together(self, asks: Sequence[Ask]) -> list[Answer | CredexError]:
+        """Answer in one call; if it fails, each by itself."""
         try:
-            answers = self._call([asks[i] for i in which])
+            return [*self._call(asks)]
         except CredexError as error:
-            if len(which) == 1:
-                out[which[0]] = error
-            else:
-                for i in which:
-                    out[i] = self._try(lambda a: self._call([a])[0], asks[i])
-        else:
-            for i, a in zip(which, answers, strict=True):
-                out[i] = a
+            if len(asks) == 1:
+                return [error]
+            return [self._try(lambda a: self._call([a])[0], ask) for ask in asks]
 
     @staticmethod
     def _try(read: Callable[[Ask], Answer], ask: Ask) -> Answer | CredexError:

@@ -48,7 +48,7 @@ def zoom(
         n_queries=e.n_queries, n_model_rows=e.n_model_rows, model_seconds=e.asked.model_seconds
     )
     least = recipe.minimum + e.n_queries
-    if goals.ceiling()[0] is None:
+    if goals.ceiling is None:
         plan = replace(plan, ceiling=max(plan.ceiling, 4 * recipe.minimum + e.n_queries))
     if plan.ceiling < least:
         msg = f"{plan.ceiling_reason}={plan.ceiling} is too few: {e.n_queries} are spent, and "

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from credex.domains import Tabular
 from credex.domains.arrays import rounded
 from credex.domains.scalars import is_missing
-from credex.domains.tables import Table
+from credex.domains.tables import Table, mixed
 from credex.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -300,3 +300,18 @@ def test_values_that_cannot_be_compared() -> None:
     data = pd.DataFrame({"a": [[1], [2], [1]], "b": [1, 2, 3]})
     with pytest.raises(InputError, match="'a'"):
         Tabular(data).at(data.iloc[0])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i8", "u8", "M8[ns]", "f4", "i2", "O"])
+def test_mixing_is_where_to_the_last_bit(dtype):
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-(2**62), 2**62, size=(3, 7))
+    own, other = numbers[:1].astype(dtype), numbers[1:2].astype(dtype)
+    if dtype == "f8":
+        own[0, :3], other[0, 2:5] = [np.nan, -0.0, np.inf], [-np.inf, np.nan, 0.0]
+    masks = rng.random((40, 7)) < 0.5
+    found, expected = mixed(masks, own, other), np.where(masks, own, other)
+    assert found.dtype == expected.dtype
+    if dtype != "O":
+        found, expected = found.view(np.uint8), expected.view(np.uint8)
+    np.testing.assert_array_equal(found, expected)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import credex as cx
+from credex.posteriors.geometry import Geometry
 from credex.posteriors.held_out import block_scale, left_out
-from credex.posteriors.shapley import Geometry, ShapleyPosterior, sandwich_total
+from credex.posteriors.shapley import ShapleyPosterior, sandwich_total
 from credex.sequences import ShapleySequence
 from tests.games import shapley, table_game
 

@@ -1,5 +1,9 @@
 """The paper's posterior: against lime, against Monte Carlo, and against itself."""
 
+import copy
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -200,3 +204,34 @@ def test_bad_priors_are_named():
         Prior(precision=[1, -1])
     with pytest.raises(InputError, match="3 numbers"):
         LinearPosterior.fit(np.eye(4), np.ones(4), prior=Prior(mean=[1, 2, 3]))
+
+
+@pytest.mark.parametrize("n", [40, 5000])  # kept in one piece, and walked over
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("intercept", ["flat", "none"])
+def test_robust_variance_is_the_diagonal_of_the_covariance(n, cluster, intercept):
+    rng = np.random.default_rng(n)
+    z, y, w = rng.random((n, 6)) < 0.4, rng.normal(size=(n, 2)), rng.random(n)
+    p = LinearPosterior.fit(z, y, w, intercept=intercept, cluster=cluster)
+    diagonal = np.einsum("iik->ik", p.robust_covariance(fraction=0.2))
+    np.testing.assert_allclose(p.robust_variance(fraction=0.2), diagonal, rtol=1e-10)
+    half = (p.interval(0.9, robust=True).width / 2) ** 2
+    assert np.all(half > 0)
+
+
+def test_posteriors_do_not_share_their_memory():
+    rng = np.random.default_rng(0)
+    z, y = rng.random((3, 200, 5)) < 0.5, rng.normal(size=(3, 200))
+
+    def alone(i):
+        return LinearPosterior.fit(z[i], y[i]).interval(robust=True).width
+
+    expected = [alone(i) for i in range(3)]
+    first = LinearPosterior.fit(z[0], y[0])
+    twins = [copy.copy(first), pickle.loads(pickle.dumps(first)), replace(first)]
+    second = LinearPosterior.fit(z[1], y[1])
+    np.testing.assert_array_equal(second.interval(robust=True).width, expected[1])
+    np.testing.assert_array_equal(alone(2), expected[2])
+    for p in (first, *twins):
+        np.testing.assert_allclose(p.interval(robust=True).width, expected[0], rtol=1e-12)
+        alone(1)

@@ -1,5 +1,7 @@
 """Shapley posteriors: exact where everything is known, adding up always."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 import credex as cx
 from credex.kernels import shapley_kernel
 from credex.posteriors import ExactPosterior, ShapleyPosterior
-from credex.posteriors.shapley import Geometry
+from credex.posteriors.geometry import Geometry
+from credex.posteriors.shapley import Noise
 from credex.posteriors.strata import strata
 from credex.sequences import ShapleySequence, all_masks
 from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game
@@ -180,3 +183,41 @@ def test_intervals_are_hc2_with_satterthwaites_degrees_written_out(paired):
     even = np.mean(share.sum(0) ** 2 / (share**2).sum(0)) / m
     assert 1 / m < even < 1
     assert p.dof == pytest.approx(spare * even)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("precision", [0.0, 0.5])
+@pytest.mark.parametrize("noisy", [True, False])
+def test_deviations_are_the_roots_of_the_diagonal(kept, paired, precision, noisy, monkeypatch):
+    if not kept:  # masks as floats are made again wherever they are needed
+        monkeypatch.setattr("credex.posteriors.geometry.KEEP_SIGNS", 0)
+    d, m, k = 7, 400, 2
+    rng = np.random.default_rng(1)
+    masks = ShapleySequence(d, 4, paired=paired).units(0, m)
+    m = len(masks)
+    y, other = rng.normal(size=(m, k)), rng.normal(size=(m, k)) if paired else None
+    noise = Noise(np.array([0.1, 0.2]), 5.0, np.ones(m), 4) if noisy else None
+    g = Geometry.of(masks, paired=paired, uniform=True, prior=cx.Prior(precision=precision))
+    assert (g.signs is not None) == kept
+    p = ShapleyPosterior(g, y, other, np.zeros(k), np.ones(k), noise)
+    diagonal = np.einsum("iik->ik", p.scale_matrix)
+    np.testing.assert_allclose(p.deviation**2, diagonal, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("d", "paired", "n", "digest"),
+    [
+        (5, True, 15, "8c1a0e01dae4bed7"),
+        (12, True, 499, "92182e83e092656c"),
+        (12, False, 2000, "d58fb7e40e479492"),
+        (20, True, 2000, "f58f639083bcae8d"),
+        (21, False, 600, "68e03be0e6821405"),
+        (50, True, 500, "bc30967ac27d22fb"),
+        (100, True, 300, "e4f1fd183d4b1621"),
+    ],
+)
+def test_the_masks_of_a_seed_never_change(d, paired, n, digest):
+    """Figures in the documentation rest on them."""
+    masks = ShapleySequence(d, 5, paired=paired).units(0, n)
+    assert hashlib.sha256(np.packbits(masks).tobytes()).hexdigest()[:16] == digest

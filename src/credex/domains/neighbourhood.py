@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Hashable
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from credex.domains.population import Background, Population
 from credex.domains.scalars import display, encode, plain
 from credex.domains.tables import Table
 from credex.errors import InputError
+from credex.later import once
 from credex.typing import Design, Floats, Ints, Masks, Native
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class TabularNeighbourhood:
 
     # ---- what it is -------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def values(self) -> tuple[object, ...]:
         """Each feature's value for people to read; a group is one text, missing is ``None``."""
         cells = [plain(cell) for cell in self._x.first_row()]
@@ -72,7 +73,9 @@ class TabularNeighbourhood:
 
     def payload(self) -> dict[str, Any]:
         """Return the instance as JSON-safe values; `Tabular.restore` reads it back exactly."""
-        cells = [self._encoded(j, value) for j, value in enumerate(self._x.first_row())]
+        cells = self._x.first_row()
+        if not all(type(value) is float for value in cells) or not math.isfinite(sum(cells)):
+            cells = [self._encoded(j, value) for j, value in enumerate(cells)]
         try:
             label = encode(self.label)
         except TypeError:
@@ -105,12 +108,12 @@ class TabularNeighbourhood:
     def _background(self) -> Background:
         return self._population.background
 
-    @cached_property
+    @once
     def _base(self) -> Table:
         """The background in the dtypes it has next to the instance."""
         return self._background.table.widened(self._x)
 
-    @cached_property
+    @once
     def _differs(self) -> Masks:
         """``(B, d)`` where a background row differs from the instance."""
         columns = self._background.likeness.differs(self._x)
@@ -120,7 +123,7 @@ class TabularNeighbourhood:
             [columns[:, list(members)].any(axis=1) for members in self._domain.members]
         )
 
-    @cached_property
+    @once
     def active(self) -> Masks:
         """``(d,)``: the feature differs from at least one background row (NaN equals NaN)."""
         return np.asarray(self._differs.any(axis=0))
@@ -196,7 +199,7 @@ class TabularNeighbourhood:
             and self._population.marginal(columns[0]).known
         )
 
-    @cached_property
+    @once
     def _continuous(self) -> tuple[int, ...]:
         """Features whose design column is a number; all must be known in the instance."""
         if self._domain.bins is not None:
@@ -210,7 +213,7 @@ class TabularNeighbourhood:
                 )
         return self._single_ordered
 
-    @cached_property
+    @once
     def _moving(self) -> tuple[int, ...]:
         """Features that take a normal step instead of a training value."""
         if self._domain.around == "training":
@@ -221,12 +224,12 @@ class TabularNeighbourhood:
             if np.isfinite(self._x.floats(self._domain.members[feature][0])[0])
         )
 
-    @cached_property
+    @once
     def _at(self) -> Ints:
         """``(p,)`` bin or category number of the instance."""
         return self._population.locate(self._x)
 
-    @cached_property
+    @once
     def design_at(self) -> Floats:
         """``(d,)`` design row of the instance: 1 for binary features, else its scaled value."""
         out = np.ones(len(self.names))
@@ -247,7 +250,7 @@ class TabularNeighbourhood:
             for feature in range(len(self.names))
         )
 
-    @cached_property
+    @once
     def feature_labels(self) -> tuple[str, ...]:
         """What a 1 in the design says: ``29 < age ≤ 41``, ``sex = female``, or just the name."""
         out = []
@@ -288,7 +291,9 @@ class TabularNeighbourhood:
         """
         domain, population = self._domain, self._population
         draws = population.draw(seed, start, stop)
-        match: Masks = draws.codes == self._at
+        match: Masks = draws.codes == self._at.astype(
+            draws.codes.dtype
+        )  # else numpy casts them all
         moved: dict[int, Column] = {}
         numbers: dict[int, Floats] = {}
         if self._moving:

@@ -43,12 +43,12 @@ class TabularRows:
 
         Row labels are those of the training rows that the first feature was drawn from.
         """
-        return self.population.table.gather(self.draws.positions, self.moved)
+        return self.population.table.gather(self.draws.places, self.moved)
 
     def pick(self, positions: Ints) -> Native:
         """Return the rows at ``(m,)`` positions only."""
         return self.population.table.gather(
-            self.draws.positions[positions],
+            self.draws.places.some(positions),
             {j: self.population.table.form.take(c, positions) for j, c in self.moved.items()},
         )
 
@@ -69,7 +69,7 @@ class TabularRows:
             if j in self.numbers:
                 values = self.numbers[j]
             else:
-                values = population.table.floats(j)[self.draws.positions[:, j]]
+                values = population.table.floats(j)[self.draws.places.column(j)]
             scaled = (values - marginal.mean) / marginal.sd
             scaled[np.isnan(scaled) | (scaled == -np.inf)] = marginal.low - 1.0
             scaled[scaled == np.inf] = marginal.high + 1.0
@@ -85,9 +85,9 @@ class TabularRows:
         """
         found = self._distinct()
         if found is None:
-            return self.population.table.gather(self.draws.positions, self.moved, then), None
+            return self.population.table.gather(self.draws.places, self.moved, then), None
         first, index = found
-        return self.population.table.gather(self.draws.positions[first], {}, then), index
+        return self.population.table.gather(self.draws.places.some(first), {}, then), index
 
     def _distinct(self) -> tuple[Ints, Ints] | None:
         """Where the distinct rows are, and which of them each row is; ``None``: no merging."""
@@ -95,13 +95,10 @@ class TabularRows:
         n, p = self.draws.codes.shape
         if self.moved or n == 0:
             return None
-        positions = self.draws.positions
-        small = np.empty((n, p), dtype=np.int16)
-        for j in range(p):
-            rows = population.few(j)
-            if rows is None:
-                return None
-            small[:, j] = rows[positions[:, j]]
+        numbers = population.few
+        if numbers is None:
+            return None
+        small = self.draws.places.take(numbers)
         _, first, index = np.unique(
             small.view(f"V{2 * p}").reshape(-1), return_index=True, return_inverse=True
         )

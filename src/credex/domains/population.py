@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,10 @@ from credex.domains.bins import Bins
 from credex.domains.codes import Codes, Likeness
 from credex.domains.draws import blocks
 from credex.domains.forms import Kind
+from credex.domains.places import Places
 from credex.domains.summary import Summary, summarise
-from credex.domains.tables import Table, pick
+from credex.domains.tables import Table
+from credex.later import once
 from credex.typing import Floats, Ints
 
 __all__ = ["Background", "Draws", "Marginal", "Population"]
@@ -70,13 +71,13 @@ class Draws:
 
     Attributes
     ----------
-    positions
-        ``(n, p)`` row that each column's value comes from.
+    places
+        Where each of the ``(n, p)`` values comes from.
     codes
         ``(n, p)`` bin or category number of that value.
     """
 
-    positions: Ints
+    places: Places
     codes: NDArray[Any]
 
 
@@ -120,7 +121,6 @@ class Population:
         self._bins = bins
         self._most = most
         self._marginals: dict[int, Marginal] = {}
-        self._few: dict[int, Ints | None] = {}
         self.labels: dict[tuple[int, int], str] = {}
         self._last: tuple[tuple[int, int, int], Draws] | None = None
 
@@ -128,7 +128,7 @@ class Population:
         """Pickle without the last draws, which are quick to make again."""
         return {**self.__dict__, "_last": None}
 
-    @cached_property
+    @once
     def background(self) -> Background:
         """The summary of these rows."""
         numeric = all(role in ("number", "date") for role in self.roles)
@@ -136,7 +136,7 @@ class Population:
         table = self.table.take(summary.rows)
         return Background(table, summary, Likeness.of(table))
 
-    @cached_property
+    @once
     def cumulative(self) -> Floats | None:
         """``(N,)`` cumulative weights, or ``None`` for equal ones."""
         return None if self.weights is None else np.cumsum(self.weights / self.weights.sum())
@@ -172,7 +172,7 @@ class Population:
         low, high = (float(kept.min()) - mean) / sd, (float(kept.max()) - mean) / sd
         return Marginal(bins.index(values), mean, sd, low, high, bins, None, known=True)
 
-    @cached_property
+    @once
     def _codes(self) -> NDArray[Any]:
         """``(N, p)`` bin or category number of every training value, in few bytes."""
         rows = [self.marginal(j).rows for j in range(self.table.n_columns)]
@@ -182,7 +182,7 @@ class Population:
             out[:, j] = numbers
         return out
 
-    @cached_property
+    @once
     def _edges(self) -> Floats:
         """``(p, q)`` bin edges of the ordered columns, padded with infinity."""
         bins = [self.marginal(j).bins for j in range(self.table.n_columns)]
@@ -193,15 +193,20 @@ class Population:
                 out[j, : len(b.edges)] = b.edges
         return out
 
+    @once
+    def _ordered_columns(self) -> list[bool]:
+        """Which of the p columns have an order."""
+        return [role in ("number", "date") for role in self.roles]
+
     def locate(self, x: Table) -> Ints:
         """``(p,)`` bin or category number of each value of the one-row table ``x``."""
-        ordered = [role in ("number", "date") for role in self.roles]
+        ordered = self._ordered_columns
         if x.block is not None and x.block.dtype.kind in "iuf":
             values = x.block[0].astype(np.float64)
         else:
             values = np.array([x.floats(j)[0] if o else 0.0 for j, o in enumerate(ordered)])
         out: Ints = (self._edges < values[:, None]).sum(axis=1)
-        for missing in np.flatnonzero(np.isnan(values)).tolist():
+        for missing in np.isnan(values).nonzero()[0].tolist():
             bins = self.marginal(missing).bins
             out[missing] = 0 if bins is None else bins.missing
         if not all(ordered):
@@ -211,11 +216,16 @@ class Population:
                     out[j] = codes.number(x.objects(j)[0])
         return out
 
-    def few(self, j: int) -> Ints | None:
-        """``(N,)`` numbers of the values of column j if they are at most 256, else ``None``."""
-        if j not in self._few:
-            self._few[j] = self._number_values(j)
-        return self._few[j]
+    @once
+    def few(self) -> NDArray[np.int16] | None:
+        """``(N, p)`` numbers of the values in their columns; ``None`` if one has above 256."""
+        out = np.empty((self.table.n_rows, self.table.n_columns), dtype=np.int16)
+        for j in range(self.table.n_columns):
+            numbers = self._number_values(j)
+            if numbers is None:
+                return None
+            out[:, j] = numbers
+        return out
 
     def _number_values(self, j: int) -> Ints | None:
         marginal = self.marginal(j)
@@ -240,15 +250,15 @@ class Population:
         uniform = blocks(seed, "uniform", start, stop, width)
         n = self.table.n_rows
         if self.cumulative is None:
-            uniform *= n
+            uniform *= n  # stays below n: the largest draw is 1 − 2⁻⁵³
             positions = uniform.astype(np.int64)
-            np.minimum(positions, n - 1, out=positions)
         else:
             found = np.searchsorted(self.cumulative, uniform, side="right")
             last_used = int(np.searchsorted(self.cumulative, self.cumulative[-1], side="left"))
             positions = np.minimum(found, last_used).astype(np.int64)
         if width < self.table.n_columns:  # columns of a group come from the same row
             positions = positions[:, self.feature_of]
-        draws = Draws(positions, pick(self._codes, positions))
+        places = Places.of_rows(positions)
+        draws = Draws(places, places.take(self._codes))
         self._last = (wanted, draws)
         return draws

@@ -86,6 +86,8 @@ def read_row(table: Table, x: Any) -> Row:  # noqa: PLR0911 - one line a type
     """Find the values of one instance, in the training order, whatever form it comes in."""
     if isinstance(x, Row):
         return x
+    if isinstance(x, np.ndarray):
+        return _array_row(table, x)
     if is_pandas(x, "DataFrame") or is_polars(x, "DataFrame"):
         if len(x) != 1:
             raise InputError(
@@ -104,8 +106,6 @@ def read_row(table: Table, x: Any) -> Row:  # noqa: PLR0911 - one line a type
         order = _order(table, list(x), by_name=True)
         values = list(x.values())
         return _row_of(table, values if order is None else [values[j] for j in order], None)
-    if isinstance(x, np.ndarray):
-        return _array_row(table, x)
     if isinstance(x, list | tuple):
         nested = len(x) == 1 and isinstance(x[0], list | tuple | np.ndarray)
         return _row_of(table, list(x[0]) if nested else list(x), None)

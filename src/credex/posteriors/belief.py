@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from credex.checks import check_level
+from credex.later import Lazily, later
 from credex.posteriors.interval import Interval
 from credex.posteriors.student import cdf, quantile
 from credex.typing import Floats
@@ -22,7 +24,7 @@ NODES = 2_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Belief:
+class Belief(Lazily):
     """φ ~ t_dof(mean, scale), one for each output.
 
     Attributes
@@ -35,13 +37,31 @@ class Belief:
         Degrees of freedom, at least 1.
     """
 
+    lazy = ("scale",)
+
     mean: Floats
     scale: Floats
     dof: float
+    _deviation: Floats | None = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def of(cls, mean: Floats, deviation: Floats, dof: float, scale: Callable[[], Floats]) -> Belief:
+        """Intervals take the roots of the diagonals only: the rest is made if it is read."""
+
+        def whole() -> Floats:
+            made, at = scale(), np.arange(len(mean))
+            made[at, at] = np.square(deviation)  # whose root is the deviation to the last bit
+            return made
+
+        out = cls(mean, later(whole), dof)
+        object.__setattr__(out, "_deviation", deviation)
+        return out
 
     @property
     def deviation(self) -> Floats:
         """Roots of the diagonals, ``(d, k)``."""
+        if self._deviation is not None:
+            return self._deviation
         return np.asarray(np.sqrt(np.maximum(np.einsum("iik->ik", self.scale), 0.0)))
 
     def interval(self, level: float, *, simultaneous: bool = False) -> Interval:

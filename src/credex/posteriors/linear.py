@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from credex.checks import check_level
 from credex.errors import InputError
+from credex.later import once
+from credex.posteriors import sandwich
 from credex.posteriors.interval import Interval
-from credex.posteriors.moments import Moments
+from credex.posteriors.moments import Moments, summed
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import Rows, spans
+from credex.posteriors.rows import Rows
+from credex.posteriors.scaled import Scaled
 from credex.posteriors.spd import inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Weights
@@ -79,16 +80,52 @@ class LinearPosterior:
         z, yy, w = _checked(Z, y, weights)
         prior = Prior() if prior is None else prior
         d = z.shape[1]
-        prior.means(d), prior.precisions(d)  # fails early if their number is wrong
+        prior.check(d)
         rows = Rows().add(z, yy, w)
-        return cls(_moments(rows), rows, prior, intercept, np.asarray(y).ndim == 1, cluster)
+        return cls._of(rows, None, prior, intercept, cluster, squeeze=np.asarray(y).ndim == 1)
 
     @classmethod
     def of_rows(
-        cls, rows: Rows, *, prior: Prior, intercept: InterceptKind, cluster: int = 1
+        cls,
+        rows: Rows,
+        *,
+        prior: Prior,
+        intercept: InterceptKind,
+        cluster: int = 1,
+        design: Design | None = None,
+        robust: bool = True,
     ) -> LinearPosterior:
-        """Fit on rows that were checked and packed before; arrays keep their last axis."""
-        return cls(_moments(rows), rows, prior, intercept, squeeze=False, cluster=cluster)
+        """Fit on rows that were checked and packed before; arrays keep their last axis.
+
+        ``design``: all of them unpacked, if they are at hand. ``robust=False``: no robust interval
+        will be asked for, so that nothing has to be kept for it.
+        """
+        out = cls._of(rows, design, prior, intercept, cluster, squeeze=False)
+        if not robust:
+            out.__dict__.pop("_kept")
+        return out
+
+    @classmethod
+    def _of(
+        cls,
+        rows: Rows,
+        design: Design | None,
+        prior: Prior,
+        intercept: InterceptKind,
+        cluster: int,
+        *,
+        squeeze: bool,
+    ) -> LinearPosterior:
+        moments, kept = summed(rows, design)
+        out = cls(moments, rows, prior, intercept, squeeze, cluster)
+        # the scaled rows, if they are few, until the sandwich is made of them; no field, so that
+        # no copy shares them
+        out.__dict__["_kept"] = kept
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles go without the scaled rows."""
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
         """Return the posterior after further rows; costs O(n·d²) whatever came before."""
@@ -97,8 +134,9 @@ class LinearPosterior:
             msg = f"update needs {self.d} columns and {self.k} outputs; "
             msg += f"got {z.shape[1]} and {yy.shape[1]}"
             raise InputError(msg)
-        more = _moments(Rows().add(z, yy, w))
-        return replace(self, moments=self.moments + more, rows=self.rows.add(z, yy, w))
+        more, _ = summed(Rows().add(z, yy, w))
+        rows = self.rows.add(z, yy, w)
+        return replace(self, moments=self.moments + more, rows=rows)
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -119,29 +157,29 @@ class LinearPosterior:
 
     # -- the closed form -----------------------------------------------------------------------
 
-    @cached_property
+    @once
     def products(self) -> tuple[Floats, Floats, Floats]:
         """``ZᵀWZ``, ``ZᵀWy`` and ``yᵀWy``, centred if the intercept is flat."""
         m = self.moments
         return (m.zz, m.zy, m.yy) if self.intercept_kind == "flat" else m.raw()
 
-    @cached_property
+    @once
     def _prior(self) -> tuple[Floats, Floats]:
         """Precisions λ and means m of the prior, ``(d,)`` each."""
         return self.prior.precisions(self.d), self.prior.means(self.d)
 
-    @cached_property
+    @once
     def _v(self) -> Floats:
         a = self.products[0].copy()
-        a.flat[:: self.d + 1] += self._prior[0]
+        a.reshape(-1)[:: self.d + 1] += self._prior[0]
         return inverse_spd(a)
 
-    @cached_property
+    @once
     def _phi(self) -> Floats:
         lam, m = self._prior
         return np.asarray(self._v @ (self.products[1] + (lam * m)[:, None]))
 
-    @cached_property
+    @once
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         g, c, yy = self.products
@@ -149,13 +187,13 @@ class LinearPosterior:
         rss = yy + np.einsum("ik,ik->k", phi, g @ phi - 2 * c)
         return np.asarray(np.maximum(rss, 0.0))
 
-    @cached_property
+    @once
     def _s2(self) -> Floats:
         lam, m = self._prior
         shrink = lam @ (self._phi - m[:, None]) ** 2
         return np.asarray((self._rss + shrink) / self.n)
 
-    @cached_property
+    @once
     def _scale2(self) -> Floats:
         p = self.prior
         return np.asarray((p.n0 * p.sigma0_sq + self.n * self._s2) / self.dof)
@@ -200,7 +238,7 @@ class LinearPosterior:
         scale = np.sqrt(self._scale2)
         return ErrorPosterior(self.dof, float(scale[0]) if self.squeeze else scale)
 
-    @cached_property
+    @once
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         m = self.moments
@@ -227,36 +265,12 @@ class LinearPosterior:
         level = check_level(level)
         if robust:
             half = quantile(level, self.robust_dof) * np.sqrt(
-                np.einsum("iik->ik", self._robust(fraction))
+                self.robust_variance(fraction=fraction)
             )
         else:
-            half = quantile(level, self.dof) * np.sqrt(np.outer(np.diag(self._v), self._scale2))
-        return Interval(self._out(self._phi - half), self._out(self._phi + half), level)
-
-    def _walk(self) -> Iterator[tuple[Floats, Floats, Weights, Floats]]:
-        """Yield centred rows, residuals ``(n, k)``, weights and hat values, piece by piece.
-
-        The rows are in a buffer: yours to change, and gone with the next piece.
-        """
-        mom = self.moments
-        flat = self.intercept_kind == "flat"
-        centre = mom.z_mean if flat else np.zeros(self.d)
-        top = mom.y_mean if flat else np.zeros(self.k)
-        base = 1.0 / mom.weight if flat and mom.weight > 0 else 0.0
-        v, phi = self._v, self._phi
-        buffers: Floats | None = None
-        for z, y, w in self.rows.chunks():
-            for part in spans(len(z), self.d):
-                m = part.stop - part.start
-                if buffers is None or m > buffers.shape[1]:
-                    buffers = np.empty((2, m, self.d))
-                zc = buffers[0, :m]
-                zc[:] = z[part]
-                zc -= centre
-                h = np.einsum("ij,ij->i", np.matmul(zc, v, out=buffers[1, :m]), zc)
-                h += base
-                h *= w[part]
-                yield zc, y[part] - top - zc @ phi, w[part], h
+            variance = self._out(np.outer(np.diag(self._v), self._scale2))
+            half = quantile(level, self.dof) * np.sqrt(variance)
+        return Interval(self.mean - half, self.mean + half, level)
 
     @property
     def bias(self) -> Floats:
@@ -267,33 +281,29 @@ class LinearPosterior:
         """
         return self._out(self._bias)
 
-    @cached_property
+    @once
     def _bias(self) -> Floats:
         lam, m = self._prior
         shrunk = np.maximum(1 - lam * self._v.diagonal(), 1e-8)
         return np.asarray(self._v @ ((lam / shrunk)[:, None] * (self._phi - m[:, None])))
 
-    @cached_property
-    def _robust_parts(self) -> tuple[Floats, float]:
-        """Meat of the data ``(d, d, k)`` and trace of the hat."""
-        meat = np.zeros((self.d, self.d, self.k))
-        trace = 0.0
-        for zc, e, w, h in self._walk():
-            trace += float(h.sum())
-            u = (e - zc @ self._bias) * (w / np.maximum(1 - h, 1e-8))[:, None]
-            for j in range(self.k):
-                s = zc * u[:, j : j + 1] if j + 1 < self.k else np.multiply(zc, u[:, j:], out=zc)
-                if self.cluster > 1:
-                    s = np.add.reduceat(s, np.arange(0, len(s), self.cluster), axis=0)
-                meat[:, :, j] += s.T @ s
-        return meat, trace
+    @property
+    def unpulled(self) -> Floats:
+        """φ̂ and the bias, ``(d, k)``: what the rows would say without the prior."""
+        return np.asarray(self._phi + self._bias)
 
-    def _robust(self, fraction: float) -> Floats:
-        meat, v, b = self._robust_parts[0], self._v, self._bias
-        out = np.einsum("ik,jk->ijk", b, b)
-        for j in range(self.k):
-            out[:, :, j] += v @ ((1 - fraction) * meat[:, :, j]) @ v
-        return np.asarray(out)
+    @once
+    def _robust_parts(self) -> tuple[Floats, float]:
+        """Data part of the robust variances ``(d, k)`` and trace of the hat."""
+        kept: Scaled | None = self.__dict__.pop("_kept", None)  # one taker only: it is given on
+        found = sandwich.variances(self, kept)
+        if kept is not None:
+            kept.release()
+        return found
+
+    def robust_variance(self, *, fraction: float = 0.0) -> Floats:
+        """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
+        return self._out((1 - fraction) * self._robust_parts[0] + np.square(self._bias))
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
         """Leverage-corrected sandwich (HC3) and the prior's pull.
@@ -303,33 +313,14 @@ class LinearPosterior:
         The misfit ε is what φ̂ + b leaves over: the residuals of φ̂ itself hold the pull too
         (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
-        return self._out(self._robust(fraction))
+        b = self._bias
+        data = (1 - fraction) * sandwich.covariance(self)
+        return self._out(data + np.einsum("ik,jk->ijk", b, b))
 
     @property
     def v(self) -> Floats:
         """V = (ZᵀWZ + Λ)⁻¹, ``(d, d)``."""
         return self._v
-
-    def projected_meat(self) -> tuple[Floats, float, Floats]:
-        """Meat ``(d, d, k)`` from unbiased residuals eᵢ²/(1−hᵢ), and the weighted mean of h.
-
-        What the data part of the sandwich would be per row if leverage were no matter: the
-        starting point of a forecast. Third, ``(d, d, k)``, the products of the rows' shares in
-        two features' variances, summed over the rows.
-        """
-        meat = np.zeros((self.d, self.d, self.k))
-        fourth = np.zeros((self.d, self.d, self.k))
-        hat, mass = 0.0, 0.0
-        for zc, e, w, h in self._walk():
-            e2 = (e - zc @ self._bias) ** 2 * (w**2 / np.maximum(1 - h, 1e-8))[:, None]
-            reach = (zc @ self._v) ** 2
-            for j in range(self.k):
-                share = reach * e2[:, j : j + 1]
-                fourth[:, :, j] += share.T @ share
-                meat[:, :, j] += (zc * e2[:, j : j + 1]).T @ zc
-            hat += float(np.sum(h * e2.sum(axis=1)))
-            mass += float(e2.sum())
-        return meat, hat / mass if mass > 0 else 0.0, fourth
 
     def noise_variance(self) -> Floats:
         """Residual variance corrected for the parameters fitted, ``(k,)``."""
@@ -364,14 +355,6 @@ class LinearPosterior:
 
     def _out(self, a: Floats) -> Floats:
         return np.asarray(a[..., 0] if self.squeeze else a)
-
-
-def _moments(rows: Rows) -> Moments:
-    parts = (Moments.of(z, y, w) for z, y, w in rows.chunks())
-    out = next(parts)
-    for part in parts:
-        out = out + part
-    return out
 
 
 def _checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
-from credex.posteriors.rows import spans
+from credex.posteriors.rows import Rows, spans
+from credex.posteriors.scaled import Scaled, few, floats
 from credex.typing import Design, Floats
 
 
@@ -27,31 +31,22 @@ class Moments:
     yy: Floats
 
     @classmethod
-    def of(cls, z: Design, y: Floats, w: Floats) -> Moments:
-        """Moments of one batch: ``z (n, d)`` (booleans or floats), ``y (n, k)``, ``w (n,)``."""
-        n, d = z.shape
-        total = float(w.sum())
-        safe = total if total > 0 else 1.0
-        y_mean = w @ y / safe
-        root = np.sqrt(w)[:, None]
-        right = np.empty((n, 1 + y.shape[1]))  # of the products: roots, and y under them
-        right[:, :1] = root
-        yc = np.subtract(y, y_mean, out=right[:, 1:])
-        yc *= root
-        # ±½ is centred well enough; what is left of the mean comes off the products
-        centre = 0.5 if z.dtype == np.bool_ else w @ z / safe
-        zz, sums = np.zeros((d, d)), np.zeros((d, right.shape[1]))
-        buffer: Floats | None = None
-        for part in spans(n, d):
-            buffer = np.empty((part.stop, d)) if buffer is None else buffer
-            half = np.subtract(z[part], centre, out=buffer[: part.stop - part.start])
-            half *= root[part]
-            zz += half.T @ half  # BLAS does one half of it
-            sums += half.T @ right[part]
-        mean = sums[:, 0] / safe
-        zz -= np.multiply.outer(total * mean, mean)
-        yy = np.einsum("nk,nk->k", yc, yc)
-        return cls(n, total, mean + centre, y_mean, zz, sums[:, 1:], yy)
+    def of(cls, total: float, centre: Floats, top: Floats, parts: Iterable[Scaled]) -> Moments:
+        """Moments of one batch in pieces that are centred on its means, with its sum of weights."""
+        n, sums = 0, None
+        for s in parts:
+            n += len(s.y)
+            # BLAS does one half of the first product
+            more = (s.rows.T @ s.rows, s.rows.T @ s.y, np.square(s.y).sum(axis=0))
+            if sums is None:
+                sums = more
+            else:
+                for have, new in zip(sums, more, strict=True):
+                    np.add(have, new, out=have)
+        if sums is None:  # pragma: no cover - nobody fits no rows
+            msg = "no rows"
+            raise AssertionError(msg)
+        return cls(n, total, centre, top, *sums)
 
     def __add__(self, other: Moments) -> Moments:
         total = self.weight + other.weight
@@ -80,3 +75,31 @@ class Moments:
             self.zy + s * np.outer(self.z_mean, self.y_mean),
             self.yy + s * self.y_mean**2,
         )
+
+
+def summed(rows: Rows, design: Design | None = None) -> tuple[Moments, Scaled | None]:
+    """Moments of the rows, and the scaled rows if they are few.
+
+    ``design``: all of them unpacked, if they are at hand.
+    """
+    if few(rows):
+        one = rows.blocks[0]
+        z = floats(one.design(0, one.n) if design is None else design)
+        total = float(one.w.sum())
+        safe = total if total > 0 else 1.0
+        centre, top = one.w @ z / safe, one.w @ one.y / safe
+        whole = Scaled.of(z, one.y, one.w, centre, top)
+        return Moments.of(total, centre, top, (whole,)), whole
+    return reduce(add, (_batch(z, y, w) for z, y, w in rows.chunks())), None
+
+
+def _batch(z: Design, y: Floats, w: Floats) -> Moments:
+    """Moments of rows of which only some at a time are made floats."""
+    total = float(w.sum())
+    safe = total if total > 0 else 1.0
+    centre, top = np.zeros(z.shape[1]), w @ y / safe
+    for p in spans(*z.shape):
+        centre += w[p] @ z[p]
+    centre /= safe
+    parts = (Scaled.of(z[p].astype(np.float64), y[p], w[p], centre, top) for p in spans(*z.shape))
+    return Moments.of(total, centre, top, parts)

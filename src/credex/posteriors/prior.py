@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,6 +63,12 @@ class Prior:
         """Prior precisions λ, ``(d,)``."""
         return _spread("precision", self.precision, d)
 
+    def check(self, d: int) -> None:
+        """Raise if numbers were given for other than ``d`` features."""
+        for name in ("mean", "precision"):
+            if isinstance(getattr(self, name), tuple):
+                _spread(name, getattr(self, name), d)
+
     def eases(self, d: int) -> Floats | None:
         """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are the same.
 
@@ -94,8 +101,11 @@ def _number_or_tuple(name: str, value: ArrayLike, *, low: float) -> float | tupl
     return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
 
 
+@lru_cache(maxsize=64)
 def _spread(name: str, value: float | tuple[float, ...], d: int) -> Floats:
     if isinstance(value, tuple) and len(value) != d:
         msg = f"Prior({name}=) has {len(value)} numbers, but there are {d} features"
         raise InputError(msg)
-    return np.full(d, value) if isinstance(value, float) else np.array(value)
+    out = np.full(d, value) if isinstance(value, float) else np.array(value)
+    out.flags.writeable = False
+    return out

@@ -41,7 +41,7 @@ class Block:
         if self.packed is not None:
             some = self.packed[start:stop]
             bits = np.unpackbits(some.reshape(-1)).reshape(len(some), 8 * some.shape[1])
-            return np.ascontiguousarray(bits.view(np.bool_)[:, : self.d])
+            return bits.view(np.bool_)[:, : self.d]
         if self.plain is None:  # pragma: no cover - one of the two is always there
             msg = "a block holds neither bits nor floats"
             raise AssertionError(msg)
@@ -78,7 +78,7 @@ class Rows:
     def design(self) -> Design:
         """All rows at once, ``(n, d)``."""
         parts = [z for z, _, _ in self.chunks()]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
 
     def y(self) -> Floats:
         """All outputs, ``(n, k)``."""

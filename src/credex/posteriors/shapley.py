@@ -2,138 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from credex.later import once
 from credex.posteriors.belief import Belief
-from credex.posteriors.prior import Prior
-from credex.posteriors.rows import spans
-from credex.posteriors.spd import inverse_spd
-from credex.posteriors.strata import strata
+from credex.posteriors.geometry import Geometry
 from credex.posteriors.student import ErrorPosterior
-from credex.typing import Design, Floats, Masks, Outputs, Weights
+from credex.typing import Design, Floats, Masks, Outputs
 
 ROUNDOFF = 1e-13
 """Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
-
-KEEP_SIGNS = 131_072
-"""Masks up to this size (units × features) are kept as floats, too: one megabyte."""
-
-FLAT = Prior(precision=0.0)
-"""BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
-
-
-@dataclass(frozen=True, eq=False)
-class Geometry:
-    """All that a regression on coalitions knows before it sees an output.
-
-    Rows of a batch share their masks, so they share this: one factorisation serves them all.
-
-    Attributes
-    ----------
-    masks
-        ``(m, d)``: the coalitions, or of each pair the first one.
-    paired
-        Whether the complement of each mask was asked too.
-    weights
-        ``(m,)``, mean one.
-    thinning
-        ``(m,)`` factors 1 − (asked fraction of the stratum): what was asked in full has no
-        sampling error. Ones if the masks were not drawn uniformly within strata.
-    v
-        ``(d, d)`` posterior covariance of φ over σ², on the plane Σφ = const.
-    leverage
-        ``(m,)`` hat values of the units.
-    prior
-        The prior it was made with.
-    sizes
-        ``(m,)`` features in each mask.
-    heavy
-        ``(m,)`` weights times the rows that a unit stands for.
-    signs
-        ``(m, d)`` masks as ±½ if they are few, else ``None``: made again where needed.
-    even
-        How evenly the units share in the features' variances: 1 if all do alike, 1/m if one. The
-        mean over features of (Σp)²/Σp² over m, p being a unit's share for equal misfits.
-    """
-
-    masks: Masks
-    paired: bool
-    weights: Weights
-    thinning: Floats
-    v: Floats
-    leverage: Floats
-    prior: Prior
-    sizes: Floats
-    heavy: Weights
-    signs: Floats | None
-    even: float
-
-    @classmethod
-    def of(
-        cls,
-        masks: Masks,
-        *,
-        paired: bool,
-        uniform: bool,
-        prior: Prior = FLAT,
-        columns: Masks | None = None,
-    ) -> Geometry:
-        """Weigh and factor ``masks (m, d)``, none of them empty or full.
-
-        ``columns (d,)`` restricts the explanation to some features; the weights stay those of
-        the whole coalitions.
-        """
-        layers = strata(masks.shape[1], paired=paired)
-        sizes = masks @ np.ones(masks.shape[1])  # quicker than a sum of booleans
-        w, fraction = layers.weigh(layers.of_sizes(sizes))
-        if columns is not None:
-            masks = masks[:, columns]
-            sizes = masks @ np.ones(masks.shape[1])
-        d = masks.shape[1]
-        thinning = 1.0 - fraction if uniform else np.where(fraction >= 1.0, 0.0, 1.0)
-        signs = _signs(masks) if masks.size <= KEEP_SIGNS else None
-        heavy = (2.0 if paired else 1.0) * w
-        root = np.sqrt(heavy)[:, None]
-        gram = np.zeros((d, d))
-        for part, z in signed(masks, signs):
-            half = z * root[part]
-            gram += half.T @ half  # BLAS does one half of it
-        # Only what happens on the plane counts: a multiple of 11ᵀ more changes nothing there.
-        gram.flat[:: d + 1] += prior.precisions(d)
-        inverse = inverse_spd(gram + float(np.trace(gram)) / d**2)
-        ones = inverse.sum(axis=1)
-        v = inverse - np.multiply.outer(ones, ones) / ones.sum()
-        leverage, scale = np.empty(len(masks)), w * np.maximum(thinning, 0.0)
-        total, square = np.zeros(d), np.zeros(d)
-        for part, z in signed(masks, signs):
-            reach = z @ v
-            np.einsum("ij,ij->i", reach, z, out=leverage[part])
-            reach *= reach
-            total += scale[part] @ reach
-            reach *= reach
-            square += scale[part] ** 2 @ reach
-        leverage *= heavy
-        some = square > 0
-        even = float((total[some] ** 2 / square[some]).mean() / len(masks)) if some.any() else 1.0
-        return cls(masks, paired, w, thinning, v, leverage, prior, sizes, heavy, signs, even)
-
-    def signed(self) -> Iterator[tuple[slice, Floats]]:
-        """Walk over the masks as ±½, see `signed`."""
-        return signed(self.masks, self.signs)
-
-    @cached_property
-    def spent(self) -> float:
-        """Parameters that the units were spent on."""
-        return float(self.leverage.sum())
-
-    @property
-    def rows(self) -> float:
-        """Rows of the regression a unit stands for: 2 for a pair."""
-        return 2.0 if self.paired else 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,88 +67,130 @@ class ShapleyPosterior:
     total: Floats
     noise: Noise | None = None
 
-    @cached_property
+    @once
     def _target(self) -> Floats:
         """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
-        d, size = self.geometry.masks.shape[1], self.geometry.sizes[:, None]
-        size = size if self.y_complement is None else size - d / 2
-        return np.asarray(self.response - size * (self.total / d))
+        return np.asarray(self.response - np.multiply.outer(self.geometry.middle, self.total))
 
     @property
     def response(self) -> Floats:
         """Half differences of the pairs, or v − base, ``(m, k)``."""
         if self.y_complement is not None:
-            return np.asarray((self.y - self.y_complement) / 2)
+            return np.asarray((self.y - self.y_complement) * 0.5)
         return np.asarray(self.y - self.base)
 
-    @cached_property
+    @once
+    def _off(self) -> Floats:
+        """What the mean is off the plane's point, up to a constant, ``(d, k)``."""
+        g, d = self.geometry, self.geometry.d
+        target = self._target * g.heavy[:, None]
+        rhs = sum(z.T @ target[part] for part, z in g.signed())
+        if g.prior.precision != 0:
+            lam, m = g.prior.precisions(d), g.prior.means(d)
+            rhs += lam[:, None] * (m[:, None] - self.total / d)
+        return np.asarray(g.v @ rhs)
+
+    @once
     def mean(self) -> Floats:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
-        g, d = self.geometry, self.geometry.masks.shape[1]
-        rhs = np.zeros((d, self.y.shape[1]))
-        target = self._target * g.heavy[:, None]
-        for part, z in g.signed():
-            rhs += z.T @ target[part]
-        lam, m = g.prior.precisions(d), g.prior.means(d)
-        rhs += lam[:, None] * (m[:, None] - self.total / d)
-        phi = self.total / d + g.v @ rhs
+        d = self.geometry.d
+        phi = self.total / d + self._off
         return np.asarray(phi + (self.total - phi.sum(axis=0)) / d)
 
-    @cached_property
+    @once
     def residual(self) -> Floats:
         """What the additive explanation leaves of the response, ``(m, k)``."""
-        d = self.geometry.masks.shape[1]
-        phi = self.mean - self.total / d
+        phi = self.mean - self.total / self.geometry.d
         out = self._target.copy()
         for part, z in self.geometry.signed():
             out[part] -= z @ phi
         return out
 
-    @cached_property
-    def scale_matrix(self) -> Floats:
-        """Sandwich (HC2, finite population) scale matrix of φ, ``(d, d, k)``.
+    @once
+    def _squared(self) -> Floats:
+        """Squares of the residuals, ``(m, k)``."""
+        return np.asarray(np.square(self.residual))
 
-        Misfits are taken as e²/(1−h), right on average: pairs are few and leverages large, where
+    @once
+    def _misfit(self) -> Floats:
+        """Squared misfits of the units as they enter the sandwich, ``(m, k)``.
+
+        They are taken as e²/(1−h), right on average: pairs are few and leverages large, where
         HC3's e²/(1−h)² doubles the variance. That they are few is for `dof` to say.
         """
-        g, d, k = self.geometry, self.geometry.masks.shape[1], self.y.shape[1]
-        free = np.maximum(1 - g.leverage, 1e-8)[:, None]
-        thin = np.maximum(g.thinning, 0.0)[:, None]
-        square = thin * self.residual**2 / free
+        g = self.geometry
+        square = self._squared * g.factor[:, None]
         if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
-            square = square + (1 - thin) * self.unit_noise
-        u = np.sqrt(square) * g.heavy[:, None]
+            square += ((1 - g.thinning) * np.square(g.heavy))[:, None] * self.unit_noise
+        return np.asarray(square)
+
+    @once
+    def _pull(self) -> Floats | None:
+        """Squares of what the prior adds to the meat's diagonal, ``(d, k)``; none if it is flat."""
+        g, d = self.geometry, self.geometry.d
+        if g.prior.precision == 0:
+            return None
+        lam, m = g.prior.precisions(d), g.prior.means(d)
+        shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
+        return np.asarray((lam[:, None] * (self.mean - m[:, None]) / shrunk) ** 2)
+
+    @once
+    def _plain(self) -> tuple[Floats, Floats]:
+        """What is added to the sandwich, ``(k,)`` each: as a multiple of V, and of the identity.
+
+        With hardly more units than parameters the sandwich can miss features altogether: some
+        of the plain variance then, which is soon nothing. And an additive game leaves rounding
+        only, which no residual tells the size of.
+        """
+        g = self.geometry
+        spare = max(len(self.y) - g.spent, 1.0)
+        share = g.heavy @ self._squared * (g.thin[0] / spare**3)
+        largest = np.maximum(np.maximum.reduce(self.y), -np.minimum.reduce(self.y))
+        return share, g.thin[1] * np.square(ROUNDOFF * np.maximum(largest, np.abs(self.base)))
+
+    @once
+    def deviation(self) -> Floats:
+        """Roots of the diagonal of `scale_matrix`, ``(d, k)``: all that intervals take."""
+        g = self.geometry
+        out = np.zeros(self.mean.shape)
+        for part, squares in g.reached():
+            out += squares.T @ self._misfit[part]
+        if self._pull is not None:
+            out += np.square(g.v) @ self._pull
+        share, least = self._plain
+        out += np.multiply.outer(g.v.diagonal(), share)
+        if self.noise is not None:
+            out += np.einsum("iik->ik", self.anchor_share(self.noise))
+        return np.asarray(np.sqrt(np.maximum(out + least, 0.0)))
+
+    @once
+    def scale_matrix(self) -> Floats:
+        """Sandwich (HC2, finite population) scale matrix of φ, ``(d, d, k)``."""
+        g, d, k = self.geometry, self.geometry.d, self.y.shape[1]
+        u = np.sqrt(self._misfit)
         meat = np.zeros((k, d, d))
         for part, z in g.signed():
             for j in range(k):
                 zu = z * u[part, j : j + 1]
                 meat[j] += zu.T @ zu
-        lam, m = g.prior.precisions(d), g.prior.means(d)
-        if np.any(lam > 0):
-            shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
-            pull = lam[:, None] * (self.mean - m[:, None]) / shrunk
-            meat[:, np.arange(d), np.arange(d)] += pull.T**2
+        at = np.arange(d)
+        if self._pull is not None:
+            meat[:, at, at] += self._pull.T
         out = np.empty((d, d, k))
         for j in range(k):
             out[:, :, j] = g.v @ meat[j] @ g.v
-        # With hardly more units than parameters the sandwich can miss features altogether: some
-        # of the plain variance then, which is soon nothing.
-        spare = max(len(self.y) - g.spent, 1.0)
-        plain = g.heavy @ self.residual**2 / spare * float(thin.mean())
-        out += g.v[:, :, None] * plain / spare**2
+        share, least = self._plain
+        out += g.v[:, :, None] * share
         if self.noise is not None:
             out += self.anchor_share(self.noise)
-        # an additive game leaves rounding only, which no residual tells the size of
-        largest = np.abs(self.y).max(axis=0)
-        at = np.arange(d)
-        out[at, at] += float(thin.max()) * (ROUNDOFF * np.maximum(largest, np.abs(self.base))) ** 2
+        out[at, at] += least
         return out
 
     @property
     def _noise_variance(self) -> Floats:
         """Variance of one value, ``(k,)``; if nothing was repeated, all that is left over."""
         known = np.zeros(self.y.shape[1]) if self.noise is None else self.noise.variance
-        worst = 2.0 * np.mean(self.residual**2, axis=0)
+        worst = 2.0 * np.mean(self._squared, axis=0)
         return np.where(np.isnan(known), worst, known)
 
     @property
@@ -281,7 +203,7 @@ class ShapleyPosterior:
 
     def anchor_share(self, noise: Noise) -> Floats:
         """Noise of v(0) and v(1), carried through the constraint and the unpaired offsets."""
-        g, d = self.geometry, self.geometry.masks.shape[1]
+        g, d = self.geometry, self.geometry.d
         lam = g.prior.precisions(d)
         to_total = (1.0 - g.v @ lam) / d
         to_base = -to_total
@@ -297,7 +219,7 @@ class ShapleyPosterior:
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
 
-    @cached_property
+    @once
     def dof(self) -> float:
         """Units less the parameters they were spent on, as far as they share alike.
 
@@ -307,32 +229,32 @@ class ShapleyPosterior:
         own = max((len(self.y) - self.geometry.spent) * self.geometry.even, 1.0)
         if self.noise is None:
             return own
-        thin = np.maximum(self.geometry.thinning, 0.0)
+        thin = self.geometry.thinning
         w2 = self.geometry.weights**2
-        misfit = float(np.sum(w2 * thin * (self.residual**2).mean(axis=1)))
+        misfit = float(np.sum(w2 * thin * (self._squared).mean(axis=1)))
         noise = float(np.sum(w2 * (1 - thin) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return own
         spread = misfit**2 / own + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
         return max((misfit + noise) ** 2 / spread, 1.0)
 
-    @cached_property
+    @once
     def belief(self) -> Belief:
         """What is believed about φ."""
-        return Belief(self.mean, self.scale_matrix, self.dof)
+        return Belief.of(self.mean, self.deviation, self.dof, lambda: self.scale_matrix)
 
-    @cached_property
+    @once
     def _row_errors(self) -> tuple[Floats, Floats]:
         """Weighted squared residuals and weighted squared deviations of v over the rows."""
         w, y, other = self.geometry.weights, self.y, self.y_complement
         if other is None:
             mean = w @ y / w.sum()
-            return w @ self.residual**2, w @ (y - mean) ** 2
+            return w @ self._squared, w @ (y - mean) ** 2
         middle = (y + other) / 2
         mean = w @ middle / w.sum()
         even = middle - (self.base + self.total / 2)
         spread = w @ ((y - mean) ** 2 + (other - mean) ** 2)
-        return 2 * (w @ (self.residual**2 + even**2)), spread
+        return 2 * (w @ (self._squared + even**2)), spread
 
     @property
     def n(self) -> int:
@@ -342,7 +264,7 @@ class ShapleyPosterior:
     @property
     def s2(self) -> Floats:
         """The paper's s² over the rows, ``(k,)``."""
-        p, d = self.geometry.prior, self.geometry.masks.shape[1]
+        p, d = self.geometry.prior, self.geometry.d
         pull = p.precisions(d)[:, None] * (self.mean - p.means(d)[:, None]) ** 2
         return np.asarray((self._row_errors[0] + pull.sum(axis=0)) / self.n)
 
@@ -377,25 +299,10 @@ def sandwich_total(masks: Masks, residual: Floats, *, paired: bool) -> Floats:
     taken as they are.
     """
     g = Geometry.of(masks, paired=paired, uniform=True)
-    square = np.maximum(g.thinning, 0.0)[:, None] * residual**2
+    square = g.thinning[:, None] * residual**2
     if paired:
         square = square / np.maximum(1 - g.leverage, 1e-8)[:, None]
-    z = _signs(masks)
-    onto = ((z @ g.v) ** 2).sum(axis=1) * (g.rows * g.weights) ** 2
-    return np.asarray(onto @ square)
-
-
-def signed(masks: Masks, signs: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
-    """Walk over masks as ±½, some at a time: where they are, and the rows.
-
-    A constant more or less in a row is nothing on the plane Σφ = const; ±½ keeps it small.
-    ``signs``: all of them, if they were made before.
-    """
-    parts = spans(*masks.shape)
-    if signs is not None:
-        return ((part, signs[part]) for part in parts)
-    return ((part, _signs(masks[part])) for part in parts)
-
-
-def _signs(masks: Masks) -> Floats:
-    return np.subtract(masks, np.float64(0.5))
+    heavy, out = g.heavy**2, np.zeros(residual.shape[1])
+    for part, squares in g.reached():
+        out += (squares.sum(axis=1) * heavy[part]) @ square[part]
+    return out

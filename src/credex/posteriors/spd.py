@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 from credex.errors import InputError
@@ -11,6 +14,14 @@ SINGULAR = 1e-7
 """A pivot below this, on a unit diagonal, means that the matrix has lost its digits."""
 
 
+@cache
+def _lapack() -> tuple[Any, Any]:
+    """Imported when first needed: SciPy is slow to import."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    return dpotrf, dpotri
+
+
 def inverse_spd(a: Floats) -> Floats:
     """Inverse of a symmetric positive definite matrix by Cholesky, scaled to a unit diagonal.
 
@@ -18,26 +29,26 @@ def inverse_spd(a: Floats) -> Floats:
     (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
     called directly: SciPy's wrappers cost more than the work for a dozen features.
     """
-    from scipy.linalg.lapack import dpotrf, dpotri
-
+    dpotrf, dpotri = _lapack()
     d = len(a)
     if d == 0:
         return np.empty((0, 0))
     root = np.sqrt(np.maximum(a.diagonal(), 0.0))
-    root[root == 0] = 1.0
-    both = root[:, None] * root
+    if not root.all():
+        root[root == 0] = 1.0
+    both = np.multiply.outer(root, root)
     scaled = a / both
     for jitter in (0.0, 1e-10, 1e-8, 1e-6):
         if jitter:
             scaled = scaled + jitter * np.eye(d)
-        factor, failed = dpotrf(scaled, lower=1)
+        factor, failed = dpotrf(scaled.T, lower=1)  # LAPACK counts columns first: spares a copy
         if failed or (jitter == 0.0 and float(factor.diagonal().min()) < SINGULAR):
             continue
-        half, failed = dpotri(factor, lower=1)
+        half, failed = dpotri(factor, lower=1, overwrite_c=1)
         if failed:
             continue
         v = half + half.T  # there is nothing above the diagonal
-        v.flat[:: d + 1] *= 0.5
+        v.ravel("K")[:: d + 1] *= 0.5  # a view, whichever way the sum is laid out
         v /= both
         return np.asarray(v)
     msg = "the perturbations do not determine the explanation; ask for more queries"

@@ -48,27 +48,28 @@ class Strata:
         A stratum's units share its mass equally: drawn often, each weighs less. Strata with fewer
         than two draws are joined with the next one, unless all of theirs are asked.
         """
-        total = np.bincount(stratum, minlength=len(self.count)).astype(np.float64)
-        cell = self._cells(total)
-        n_cells = int(cell.max()) + 1
-        raw = (self.mass / np.maximum(total, 1.0))[stratum]
-        of_unit = cell[stratum]
-        got = np.bincount(of_unit, raw, minlength=n_cells)
-        due = np.bincount(cell, self.mass, minlength=n_cells)
-        w = raw * (due / np.where(got > 0, got, 1.0))[of_unit]
-        asked = np.bincount(of_unit, minlength=n_cells)
-        there = np.bincount(cell, self.count, minlength=n_cells)
-        return w / w.mean(), (asked / there)[of_unit]
+        total = np.bincount(stratum, minlength=len(self.count))
+        # by stratum first: there are few of them
+        w = self.mass / np.maximum(total, 1)
+        if total.min() >= SMALLEST_CELL:  # every stratum is a cell: nothing to join
+            fraction = total / self.count
+        else:
+            cell = self._cells(total)
+            got, due = np.bincount(cell, w * total), np.bincount(cell, self.mass)
+            w *= (due / np.where(got > 0, got, 1.0))[cell]
+            fraction = (np.bincount(cell, total) / np.bincount(cell, self.count))[cell]
+        w *= len(stratum) / (w @ total)
+        return w[stratum], fraction[stratum]
 
-    def _cells(self, drawn: Floats) -> Ints:
+    def _cells(self, drawn: Ints) -> Ints:
         cells: list[int] = []
-        current, members, got = 0, 0, 0.0
+        current, members, got = 0, 0, 0
         for n, there in zip(drawn.tolist(), self.count.tolist(), strict=True):
             cells.append(current)
             members, got = members + 1, got + n
             complete = members == 1 and n == there
             if got >= SMALLEST_CELL or complete:
-                current, members, got = current + 1, 0, 0.0
+                current, members, got = current + 1, 0, 0
         cell = np.array(cells, dtype=np.int64)
         if members and current > 0:
             cell[cell == current] = current - 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,17 @@ LARGE_DOF = 1e7
 """From here on the Student-t quantile is the normal one to 1e-7."""
 
 
+@cache
+def _quantiles() -> tuple[Any, Any]:
+    """Imported when first needed: half of what importing credex would cost."""
+    from scipy.special import ndtri, stdtrit
+
+    return ndtri, stdtrit
+
+
 def quantile(level: float, dof: float) -> float:
     """Two-sided critical value: the interval at ``level`` is mean ± quantile · scale."""
-    from scipy.special import ndtri, stdtrit  # half of what importing credex would cost
-
+    ndtri, stdtrit = _quantiles()
     p = 0.5 + level / 2.0
     return float(ndtri(p) if dof > LARGE_DOF else stdtrit(dof, p))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from credex.domains import Neighbourhood
 from credex.errors import InputError, ModelOutputError
+from credex.later import Lazily
 from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.posteriors.rows import Rows
 from credex.samplers import Candidates, Predictive, Sampler
@@ -74,13 +75,12 @@ class Asked:
 
     def spend(self, answers: list[Answer], queries: int, **changes: Any) -> Asked:
         """Return the same with the cost of ``answers`` added, and other ``changes``."""
-        return replace(
-            self,
-            n_queries=self.n_queries + queries,
-            n_model_rows=self.n_model_rows + sum(a.rows for a in answers),
-            model_seconds=self.model_seconds + sum(a.seconds for a in answers),
-            **changes,
-        )
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        kept["n_queries"] += queries
+        for a in answers:
+            kept["n_model_rows"] += a.rows
+            kept["model_seconds"] += a.seconds
+        return Asked(**(kept | changes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +106,10 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class Fitted(Lazily):
     """A fit, spread over all d features: what an explanation is made of."""
+
+    lazy = ("error", "r2")
 
     belief: Belief
     error: ErrorPosterior
@@ -279,10 +281,15 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
         return belief
     d, k = len(active), belief.mean.shape[1]
     at = np.flatnonzero(active)
-    mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
-    mean[at] = belief.mean
-    scale[np.ix_(at, at)] = belief.scale
-    return Belief(mean, scale, belief.dof)
+    mean, deviation = np.zeros((d, k)), np.zeros((d, k))
+    mean[at], deviation[at] = belief.mean, belief.deviation
+
+    def make() -> Floats:
+        scale = np.zeros((d, d, k))
+        scale[np.ix_(at, at)] = belief.scale
+        return scale
+
+    return Belief.of(mean, deviation, belief.dof, make)
 
 
 def instance(nb: Neighbourhood) -> Ask:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 
 from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
+from credex.later import once
 from credex.posteriors import (
     ExactPosterior,
     LinearPosterior,
@@ -70,10 +70,12 @@ class CoalitionRecipe:
             raise InputError(msg)
         self._stream: MaskStream | None = None
         self._posterior: Fit | None = None
+        self._at_hand: Masks | None = None
+        """All masks asked, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
 
-    @cached_property
+    @once
     def d(self) -> int:
         """Features that differ from the background."""
         return int(self.active.sum())
@@ -85,7 +87,7 @@ class CoalitionRecipe:
         own = 2 + self._repeat_cost + (2 if self.paired else 1) * units
         return int(min(own, self.everything))
 
-    @property
+    @once
     def everything(self) -> float:
         """All coalitions, the empty and the full one included."""
         return np.inf if self.settings.noisy and self.d > 1 else powers_of_two(self.d)
@@ -252,6 +254,7 @@ class CoalitionRecipe:
                 by_row=np.concatenate(grown) if grown else None,
             )
             self._posterior = None
+            self._at_hand = part if len(part) == self.asked.rows.n else None
             if due:
                 self._absorb_ends(answers[1 : 1 + 2 * due], 2 * due)
             if again:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credex.posteriors import Belief, ShapleyPosterior
-from credex.posteriors.shapley import Geometry
+from credex.posteriors.geometry import Geometry
 from credex.posteriors.strata import strata
 from credex.typing import Floats, Masks
 

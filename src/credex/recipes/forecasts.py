@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credex.posteriors import LinearPosterior, ShapleyPosterior
+from credex.posteriors.sandwich import projected_meat
 from credex.posteriors.strata import strata
 from credex.posteriors.student import quantile
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -156,7 +157,7 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
     lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
     gram = p.products[0]
     # residuals freed from the fit's own share, their mean hat value, sums for `_steady`
-    meat, hat, fourth = p.projected_meat()
+    meat, hat, fourth = projected_meat(p)
     second = np.stack([np.einsum("ij,jl,il->i", p.v, meat[:, :, j], p.v) for j in range(p.k)], 1)
     steady = _steady(second, fourth)
     parameters = p.n - p.robust_dof if robust else 0.0

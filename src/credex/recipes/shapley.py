@@ -7,20 +7,26 @@ coins weighted by the raw kernel, as the paper prints it.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from credex.kernels import shapley_kernel
+from credex.later import later
 from credex.posteriors import (
     Belief,
     ExactPosterior,
     LinearPosterior,
     ShapleyPosterior,
 )
-from credex.posteriors.shapley import Geometry, Noise
+from credex.posteriors.geometry import Geometry
+from credex.posteriors.shapley import Noise
 from credex.recipes.background import with_background
 from credex.recipes.base import (
+    Context,
     Fitted,
     never_certain,
     selection_note,
@@ -53,10 +59,15 @@ class ShapleyRecipe(CoalitionRecipe):
         exact = isinstance(p, ExactPosterior) and not self.settings.noisy
         if isinstance(p, LinearPosterior):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
+        elif isinstance(p, ShapleyPosterior):
+            belief = Belief.of(p.mean, p.deviation, p.dof, self._again("scale_matrix"))
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
-        error, r2 = p.error, np.asarray(p.r2)
+        if isinstance(p, ShapleyPosterior) and p.geometry.masks.size <= KEEP_MASKS:
+            error, r2 = later(self._again("error")), later(self._again("r2"))
+        else:  # making these anew would take more than they do
+            error, r2 = p.error, np.asarray(p.r2)
         if self.settings.features is not None and self.settings.features < self.d:
             belief, error, r2, selected = sparse(self, p)
         if self.settings.background_uncertainty:
@@ -66,7 +77,7 @@ class ShapleyRecipe(CoalitionRecipe):
         intercept = self.base if not isinstance(p, LinearPosterior) else np.zeros(k)
         unchecked = exact and not self.asked.checked
         return Fitted(
-            spread_over(belief, self.active),
+            belief if self.d == len(self.active) else spread_over(belief, self.active),
             error,
             r2,
             exact,
@@ -78,6 +89,21 @@ class ShapleyRecipe(CoalitionRecipe):
             + ((UNCHECKED,) if unchecked and self.d > 0 else ()),
         )
 
+    def _again(self, name: str) -> Callable[[], Any]:
+        """How to read something of the posterior of what was asked by now.
+
+        It is made anew of the rows, which an explanation keeps anyway: masks as floats and their
+        factorisation it should not keep, but uses them as long as the explainer has them.
+        """
+        nb, settings, asked = self.neighbourhood, self.settings, self.asked
+        context = weakref.ref(self.context)
+
+        def make() -> Any:
+            p = ShapleyRecipe(nb, settings, context() or Context(), asked).posterior()
+            return getattr(p, name)
+
+        return make
+
     def predictive(self) -> Predictive | None:
         """The posterior an adaptive sampler reads."""
         p = self.posterior()
@@ -87,6 +113,7 @@ class ShapleyRecipe(CoalitionRecipe):
         """Posterior over the active features, or ``None`` if too little was asked."""
         if self._posterior is None and self.asked.full is not None:
             self._posterior = self._fit()
+            self._at_hand = None
         return self._posterior
 
     def _fit(self) -> Fit | None:
@@ -105,7 +132,8 @@ class ShapleyRecipe(CoalitionRecipe):
 
     def units(self) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
         """Masks (of each pair the first), their values, their complements' values, the noise."""
-        masks, y = self.asked.rows.design(), self.asked.rows.y()
+        rows, masks = self.asked.rows, self._at_hand
+        masks, y = rows.design() if masks is None else masks, rows.y()
         if self.paired:  # a call may have failed between the two of a pair
             masks, y = masks[: len(masks) // 2 * 2], y[: len(y) // 2 * 2]
         first, y1, y2 = (masks[0::2], y[0::2], y[1::2]) if self.paired else (masks, y, None)

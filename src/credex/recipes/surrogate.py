@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from credex.blackbox import check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
+from credex.later import later, once
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
     ONE,
@@ -34,8 +36,11 @@ from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Floats, Ints, Native, Weights
+from credex.typing import Design, Floats, Ints, Native, Weights
 from credex.value import Ask
+
+ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
+"""lime's kernels."""
 
 
 class SurrogateRecipe:
@@ -59,11 +64,12 @@ class SurrogateRecipe:
             raise InputError(msg)
         kernel = settings.kernel
         if kernel is None:
-            kernel = Exponential(distance="cosine" if self.by_masks else "euclidean")
+            kernel = ON_MASKS if self.by_masks else ON_TABLES
         self.kernel = replace(kernel, root=False) if settings.recipe == "paper" else kernel
         self._stream: MaskStream | PerturbationStream | None = None
         self._posterior: LinearPosterior | ExactPosterior | None = None
-        self._fresh = False
+        self._at_hand: Design | None = None
+        """All design rows, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -78,7 +84,7 @@ class SurrogateRecipe:
         fixed = (1 + self._repeat_cost) if self.by_masks else 0
         return int(min(self.d + 2 + fixed, self.everything))
 
-    @property
+    @once
     def everything(self) -> float:
         """All masks; a table's perturbations never end."""
         if not self.by_masks or self.settings.noisy:
@@ -252,6 +258,7 @@ class SurrogateRecipe:
 
     def _absorb(self, part: Candidates, y: Floats, w: Weights) -> None:
         p = self._posterior
+        self._at_hand = part.design if len(part) == self.asked.rows.n else None
         if isinstance(p, LinearPosterior) and p.n == self.asked.rows.n - len(part):
             self._posterior = p.update(part.design, y, w)
         else:
@@ -276,7 +283,10 @@ class SurrogateRecipe:
                 prior=s.prior,
                 intercept="none" if s.recipe == "paper" else "flat",
                 cluster=2 if self.paired else 1,
+                design=self._at_hand,
+                robust=self._robust,
             )
+            self._at_hand = None
         return self._posterior
 
     def predictive(self) -> Predictive | None:
@@ -308,14 +318,16 @@ class SurrogateRecipe:
             belief, intercept, error, r2, selected = sparse_linear(self, p, keep)
         else:
             belief = self.belief_of(p)
-            intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
+            # the posterior keeps sums and packed rows only: it may stay until these are read
+            intercept = np.asarray(p.intercept)
+            error, r2 = later(lambda: p.error), later(lambda: np.asarray(p.r2))
         exact = isinstance(p, ExactPosterior)
         if self.settings.noisy and self.asked.full is not None:
             belief = never_certain(belief, self.asked.full)
         return Fitted(
             belief,
             error,
-            np.asarray(r2),
+            r2,
             exact,
             "exact" if exact else "linear",
             np.asarray(intercept),
@@ -324,10 +336,18 @@ class SurrogateRecipe:
             selection_note(keep, self.d),
         )
 
+    @property
+    def _robust(self) -> bool:
+        """Whether intervals allow for misfit; the paper's do not."""
+        return self.settings.robust and self.settings.recipe != "paper"
+
     def belief_of(self, p: LinearPosterior) -> Belief:
         """Return the paper's Student-t, or the robust one."""
-        if self.settings.robust and self.settings.recipe != "paper":
-            return Belief(p.mean, p.robust_covariance(fraction=self.fraction), p.robust_dof)
+        if self._robust:
+            share = self.fraction
+            deviation = np.sqrt(p.robust_variance(fraction=share))
+            scale = partial(p.robust_covariance, fraction=share)
+            return Belief.of(p.mean, deviation, p.robust_dof, scale)
         return Belief(p.mean, p.scale_matrix, p.dof)
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:

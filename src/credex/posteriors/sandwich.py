@@ -1,0 +1,116 @@
+"""What each row of a linear posterior adds to it: hat values, misfits, the sandwich's variances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from credex.posteriors.scaled import Scaled, pieces
+from credex.typing import Floats
+
+if TYPE_CHECKING:
+    from credex.posteriors.linear import LinearPosterior
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """Some of the rows.
+
+    Attributes
+    ----------
+    scaled
+        The rows themselves.
+    reach
+        ``(n, d)``: √w·z·V, what a misfit of the row does to each feature.
+    misfit
+        ``(n, k)``: √w·ε, what φ̂ + bias leaves over.
+    free
+        ``(n,)``: 1 − h, h being the hat values.
+    """
+
+    scaled: Scaled
+    reach: Floats
+    misfit: Floats
+    free: Floats
+
+    def scores(self, cluster: int) -> Iterator[Floats]:
+        """Leverage-corrected (HC3) shares of the rows, or clusters of rows, in φ̂, by output."""
+        e = self.misfit / self.free[:, None]
+        for j in range(e.shape[1]):
+            score = self.reach * e[:, j : j + 1]
+            if cluster > 1:
+                score = np.add.reduceat(score, np.arange(0, len(score), cluster), axis=0)
+            yield score
+
+
+def shares(p: LinearPosterior, kept: Scaled | None = None) -> Iterator[Shares]:
+    """Walk over all rows, ``kept`` or scaled anew.
+
+    ``reach`` is in a buffer: yours to change, and gone with the next piece.
+    """
+    flat, m = p.intercept_kind == "flat", p.moments
+    if not flat:
+        rows = pieces(p.rows, np.zeros(p.d), np.zeros(p.k))
+    elif kept is None:
+        rows = pieces(p.rows, m.z_mean, m.y_mean)
+    else:
+        rows = kept.pieces()
+    v, beta = p.v, p.unpulled
+    buffer: Floats | None = None
+    for s in rows:
+        if buffer is None or len(buffer) < len(s.rows):
+            buffer = np.empty(s.rows.shape)
+        reach = np.matmul(s.rows, v, out=buffer[: len(s.rows)])
+        free = 1.0 - np.vecdot(reach, s.rows)
+        if flat and m.weight > 0:
+            free -= np.square(s.root) / m.weight
+        yield Shares(s, reach, s.y - s.rows @ beta, np.maximum(free, 1e-8, out=free))
+
+
+def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float]:
+    """Data part of the sandwich's diagonal, ``(d, k)``, and the trace of the hat."""
+    out, trace = np.zeros((p.d, p.k)), 0.0
+    for some in shares(p, kept):
+        trace += len(some.free) - float(some.free.sum())
+        if p.cluster > 1:
+            for j, score in enumerate(some.scores(p.cluster)):
+                out[:, j] += np.einsum("ij,ij->j", score, score)
+        else:
+            e = some.misfit / some.free[:, None]
+            out += np.square(some.reach, out=some.reach).T @ np.square(e, out=e)
+    return out, trace
+
+
+def covariance(p: LinearPosterior) -> Floats:
+    """Data part of the sandwich, ``(d, d, k)``."""
+    out = np.zeros((p.d, p.d, p.k))
+    for some in shares(p):
+        for j, score in enumerate(some.scores(p.cluster)):
+            out[:, :, j] += score.T @ score
+    return out
+
+
+def projected_meat(p: LinearPosterior) -> tuple[Floats, float, Floats]:
+    """Meat ``(d, d, k)`` from unbiased residuals eᵢ²/(1−hᵢ), and the weighted mean of h.
+
+    What the data part of the sandwich would be per row if leverage were no matter: the
+    starting point of a forecast. Third, ``(d, d, k)``, the products of the rows' shares in
+    two features' variances, summed over the rows.
+    """
+    meat, fourth = np.zeros((p.d, p.d, p.k)), np.zeros((p.d, p.d, p.k))
+    hat, mass = 0.0, 0.0
+    for some in shares(p):
+        z = some.scaled.rows
+        e2 = np.square(some.misfit) / some.free[:, None]
+        reach = np.square(some.reach)
+        for j in range(p.k):
+            share = reach * e2[:, j : j + 1]
+            fourth[:, :, j] += share.T @ share
+            meat[:, :, j] += (z * e2[:, j : j + 1]).T @ z
+        each = (e2 * np.square(some.scaled.root)[:, None]).sum(axis=1)
+        hat += float(np.sum((1 - some.free) * each))
+        mass += float(each.sum())
+    return meat, hat / mass if mass > 0 else 0.0, fourth

@@ -1,0 +1,83 @@
+"""Rows of a weighted regression, centred, times the roots of their weights."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from credex.posteriors.rows import CACHE, CHUNK, Rows, spans
+from credex.typing import Design, Floats, Weights
+
+KEEP = 524_288
+"""Values up to which all rows are scaled at once and kept for a second look: four megabytes."""
+
+
+_spare = threading.local()
+"""The last buffer of kept rows. Memory fresh from the system costs more than the arithmetic on it:
+it comes page by page, and freed blocks of this size go back at once."""
+
+
+def floats(design: Design) -> Floats:
+    """``design (n, d)`` as floats, in the spare buffer if that is large enough."""
+    buffer = _spare.__dict__.pop("buffer", None)  # taken: nobody else gets it meanwhile
+    if buffer is None or buffer.size < design.size:
+        buffer = np.empty(design.size)
+    out: Floats = buffer[: design.size].reshape(design.shape)
+    np.copyto(out, design)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaled:
+    """Some rows, as every product of a weighted regression takes them.
+
+    Attributes
+    ----------
+    rows
+        ``(n, d)``: √w·(z − centre).
+    y
+        ``(n, k)``: √w·(y − top).
+    root
+        ``(n,)``: √w.
+    """
+
+    rows: Floats
+    y: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, z: Floats, y: Floats, w: Weights, centre: Floats, top: Floats) -> Scaled:
+        """Scale ``y (n, k)``, and ``z (n, d)`` in place."""
+        root = np.sqrt(w)
+        z -= centre
+        z *= root[:, None]
+        out = y - top
+        out *= root[:, None]
+        return cls(z, out, root)
+
+    def release(self) -> None:
+        """Leave the memory of rows made by `floats` to the next ones; they are gone with that."""
+        _spare.buffer = self.rows.base
+
+    def pieces(self) -> Iterator[Scaled]:
+        """The same rows, as many at a time as stay in the cache."""
+        if self.rows.nbytes <= CACHE:
+            return iter((self,))
+        parts = spans(*self.rows.shape)
+        return (Scaled(self.rows[p], self.y[p], self.root[p]) for p in parts)
+
+
+def few(rows: Rows) -> bool:
+    """Whether the scaled rows may be kept."""
+    one = rows.blocks[0]
+    return len(rows.blocks) == 1 and one.n <= CHUNK and one.n * one.d <= KEEP
+
+
+def pieces(rows: Rows, centre: Floats, top: Floats) -> Iterator[Scaled]:
+    """Scale all rows, as many at a time as stay in the cache."""
+    for z, y, w in rows.chunks():
+        for part in spans(len(z), z.shape[1]):
+            yield Scaled.of(z[part].astype(np.float64), y[part], w[part], centre, top)
