@@ -44,6 +44,7 @@ bench-batch: $(VENV)/.bench ## rows per second against lime and shap
 bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reliability $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.other_games $(ARGS)
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)

@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 from tqdm import tqdm
 
 import credex as cx
-from benchmarks.games import REAL, SYNTHETIC, index_of, load
+from benchmarks.games import REAL, SYNTHETIC, Game, index_of, load
 from benchmarks.timing import publish, table
 
 LEVELS = (0.5, 0.8, 0.95, 0.99)
@@ -79,10 +79,12 @@ def clustered(shares: np.ndarray) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def measure(name: str, posterior: str, sampler: str, stopped: str, seeds: int) -> Tally:
-    """All runs of one setting on one game."""
-    game = load(name)
-    out = Tally(name, posterior, sampler, stopped)
+def measure(
+    game: str | Game, posterior: str, sampler: str, stopped: str, seeds: int, *, first: int = 0
+) -> Tally:
+    """All runs of one setting on one game (or on that of this name); seeds from ``first`` on."""
+    game = load(game) if isinstance(game, str) else game
+    out = Tally(game.name, posterior, sampler, stopped)
     for i, (values, truth) in enumerate(zip(game.tables, game.phi, strict=True)):
         out.inside.append([])
         explainer = cx.BayesSHAP(
@@ -92,7 +94,7 @@ def measure(name: str, posterior: str, sampler: str, stopped: str, seeds: int) -
             sampler=sampler,
         )
         for seed in range(seeds):
-            number = 1000 * (i + 1) + seed
+            number = first + 1000 * (i + 1) + seed
             if stopped == "budget":
                 e = explainer.explain(queries=QUERIES, seed=number)
             else:
