@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -178,7 +179,9 @@ def load(name: str) -> Game:
         tables = [SYNTHETIC[name](rng, all_masks(D)) for _ in range(INSTANCES)]
     else:
         (X, y), model, answer = REAL[name]
-        model.fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a network that could be trained longer will do
+            model.fit(X, y)
         f = getattr(model, answer)
         one = (lambda R: f(R)[:, 1]) if answer == "predict_proba" else (lambda R: 1.0 * f(R))
         background = X[rng.choice(len(X), BACKGROUND, replace=False)]
