@@ -25,7 +25,8 @@ def votes(d, seed):
 
 def test_repeats_counts_equal_pairs():
     assert repeats(np.array([1.0, 2.0, 1.0, 1.0, 2.0]), 1.0) == pytest.approx(4 / 10)
-    assert repeats(np.array([0.0, 0.001, 1.0]), 1.0) == pytest.approx(1 / 3)
+    assert repeats(np.array([0.0, 1e-8, 1.0]), 1.0) == pytest.approx(1 / 3)
+    assert repeats(np.array([0.0, 1e-3, 1.0]), 1.0) == 0.0
     assert repeats(np.array([3.0]), 1.0) == 0.0
 
 
@@ -39,6 +40,28 @@ def test_labels_jump_and_real_values_do_not(scale):
     assert Jumps.of(scale * real, ones(60)) == Jumps(0.0, 0.0)
     both = np.hstack([real, labels])
     assert Jumps.of(scale * both, ones(60)).degree > 0.9  # one output that jumps is enough
+
+
+def test_rare_probabilities_are_no_labels():
+    """Most are next to nothing and a few are not, but no two are the same."""
+    z = all_masks(10)
+    w = np.abs(np.random.default_rng(0).normal(size=10)) * 2
+    p = 1 / (1 + np.exp(-(z @ w - 0.75 * w.sum())))
+    assert Jumps.of(p[::7, None], ones(len(p[::7]))).degree == 0.0
+    e = cx.BayesSHAP(table_game(p), cx.Masks(10), posterior="gp", sampler="random")
+    assert e.explain(queries=120).interval().width.mean() < 0.05 * np.abs(shapley(p)).mean()
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+@pytest.mark.parametrize("other", [np.zeros, lambda n: np.arange(n) % 2])
+def test_an_output_that_is_constant_or_jumps_does_not_doubt_another(method, other):
+    table = smooth_game(10, 2)
+    both = np.column_stack([table, other(len(table))])
+    options = {"posterior": "gp", "sampler": "random"}
+    one = method(table_game(table), cx.Masks(10), **options).explain(queries=120)
+    two = method(table_game(both), cx.Masks(10), **options).explain(queries=120)
+    limit = 1.01 if other is np.zeros else 4  # a kernel is shared, so labels do change it
+    assert (two.sd[:, 0] <= limit * one.sd).all()
 
 
 def test_an_additive_game_is_white_by_one_row_only():

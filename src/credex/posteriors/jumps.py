@@ -1,6 +1,6 @@
 r"""Outputs that jump: how far a value function takes few values, and what that does to a kernel.
 
-Labels, counts, votes, a saturated network: where outputs repeat, a rule of a few players may fit
+Labels, counts, votes: where outputs repeat, a rule of a few players may fit
 every row asked by accident, exactly, and a kernel fitted to the rows then believes it without
 doubt (measured on weighted votes: 95 % intervals that held 0.41). Values that never repeat cannot
 be hit by accident. So, in proportion to how often outputs repeat,
@@ -25,8 +25,10 @@ from credex.typing import Floats
 
 __all__ = ["Jumps", "degree_of", "one_more"]
 
-TOLERANCE = 0.01
-"""Outputs closer than this share of their range count as equal."""
+TOLERANCE = 1e-6
+"""Outputs closer than this share of their range count as equal: the same but for rounding.
+
+More would take outputs for labels that are small for most masks, as rare probabilities are."""
 
 BY_CHANCE, ALWAYS = 0.1, 0.5
 """Share of equal pairs of outputs that real values stay under, and that two labels have."""
@@ -94,12 +96,20 @@ class Jumps:
 
 
 def degree_of(Y: Floats, *, odd: bool = False) -> float:
-    """How far outputs ``Y (n, k)`` repeat: 0 as real values do, 1 as two labels do."""
-    if odd:
-        share = max((repeats(np.abs(y[1:]), np.abs(y).max()) for y in Y.T), default=0.0)
-    else:
-        share = max((repeats(y, np.ptp(y)) for y in Y.T), default=0.0)
-    return round(float(np.clip((share - BY_CHANCE) / (ALWAYS - BY_CHANCE), 0.0, 1.0)), 2)
+    """How far outputs ``Y (n, k)`` repeat: 0 as real values do, 1 as two labels do.
+
+    The largest of the outputs; those that are constant have nothing to say.
+    """
+    return float(_degrees(Y, odd=odd).max(initial=0.0))
+
+
+def _degrees(Y: Floats, *, odd: bool = False) -> Floats:
+    """The same for each output, ``(k,)``."""
+    spans = np.abs(Y).max(0) if odd else np.ptp(Y, axis=0)
+    levels = np.abs(Y[1:]) if odd else Y
+    shares = [repeats(y, s) if s > 0 else 0.0 for y, s in zip(levels.T, spans, strict=True)]
+    degrees = (np.array(shares) - BY_CHANCE) / (ALWAYS - BY_CHANCE)
+    return np.asarray(np.round(np.clip(degrees, 0.0, 1.0), 2))
 
 
 def one_more(Y: Floats) -> Floats:
@@ -107,11 +117,11 @@ def one_more(Y: Floats) -> Floats:
 
     Residuals say nothing of it where outputs ``Y (n, k)`` are labels that a rule fits exactly.
     """
-    return np.asarray(WHITE * degree_of(Y) * Y.var(0) / len(Y))
+    return np.asarray(WHITE * _degrees(Y) * Y.var(0) / len(Y))
 
 
 def repeats(y: Floats, span: float) -> float:
-    """Share of the pairs of outputs ``y (n,)`` that are equal, but for a hundredth of ``span``."""
+    """Share of the pairs of outputs ``y (n,)`` that are equal, but for a millionth of ``span``."""
     n = len(y)
     if n < 2:
         return 0.0
