@@ -49,12 +49,12 @@ class Assembly:
         d = len(nb.names)
         k = 1 if a.full is None else len(a.full)
         f = state.fitted or nothing_known(d, k)
-        labels = self.labels
+        labels, light = self.labels, not nb.by_masks  # a picture should not be kept for its labels
         return Explanation(
             method=self.method,
             names=tuple(nb.names),
-            values=later(lambda: tuple(nb.values)),
-            labels=later(lambda: labels(nb)),
+            values=later(lambda: tuple(nb.values)) if light else tuple(nb.values),
+            labels=later(lambda: labels(nb)) if light else labels(nb),
             units=self.units,
             outputs=self.box.output_names(k),
             squeeze=k == 1,

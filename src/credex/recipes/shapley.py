@@ -57,14 +57,16 @@ class ShapleyRecipe(CoalitionRecipe):
             return None
         k = len(self.full)
         exact = isinstance(p, ExactPosterior) and not self.settings.noisy
-        if isinstance(p, LinearPosterior):
+        # what is made later keeps the neighbourhood: that of a table is small, a picture is not
+        light = not self.neighbourhood.by_masks
+        if isinstance(p, LinearPosterior) or (isinstance(p, ShapleyPosterior) and not light):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
         elif isinstance(p, ShapleyPosterior):
             belief = Belief.of(p.mean, p.deviation, p.dof, self._again("scale_matrix"))
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
-        if isinstance(p, ShapleyPosterior) and p.geometry.masks.size <= KEEP_MASKS:
+        if light and isinstance(p, ShapleyPosterior) and p.geometry.masks.size <= KEEP_MASKS:
             error, r2 = later(self._again("error")), later(self._again("r2"))
         else:  # making these anew would take more than they do
             error, r2 = p.error, np.asarray(p.r2)
