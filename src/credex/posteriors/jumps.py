@@ -6,7 +6,7 @@ doubt (measured on weighted votes: 95 % intervals that held 0.41). Values that n
 be hit by accident. So, in proportion to how often outputs repeat,
 
 * a share of the prior variance that neither an additive nor a symmetric game explains stays
-  *white*, free at every mask that was not asked; at least one row's worth, so that labels which
+  *white*, free at every mask that was not asked; at least half a row's worth, so that labels which
   are additive as far as was asked are not taken for certain either;
 * the kernel's scales are held closer together and its bending direction is shorter: fewer rules
   to choose from.
@@ -133,10 +133,11 @@ def repeats(y: Floats, span: float) -> float:
 def unexplained(Y: Floats, simple: Floats) -> float:
     """Share of the outputs' variance that least squares on ``simple (n, p)`` leaves.
 
-    Corrected for the columns; at least that of one row in n, at most 1.
+    Corrected for the columns; at most 1, and at least what Jeffreys's rule gives the chance that
+    the next row differs from n that did not.
     """
     n = len(Y)
     beta, _, rank, _ = np.linalg.lstsq(simple, Y, rcond=1e-9)
     left = ((Y - simple @ beta) ** 2).sum(0) / np.maximum((Y**2).sum(0), np.finfo(float).tiny)
     share = float(left.max()) * n / max(n - int(rank), 1)
-    return min(max(share, 1 / n), 1.0)
+    return min(max(share, 0.5 / (n + 1)), 1.0)
