@@ -120,7 +120,7 @@ print(tracemalloc.get_traced_memory()[1] / 2**20)
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one size only")
+    parser.add_argument("--quick", action="store_true", help="one size, printed only")
     quick = parser.parse_args().quick
     sizes = [(12, 1000)] if quick else [(d, n) for d in (12, 20, 50, 100) for n in (1000, 4000)]
     rows = []
@@ -152,7 +152,7 @@ def main() -> None:
     body += " drawn and factored once per explainer.\n"
     body += f"\nPeak memory of 100,000 queries at d = 50: {memory():.0f} MB above the baseline"
     body += f" (target: under 200). A 2000×2000 matrix product took {yardstick():.2f} s here."
-    publish("overhead", "Overhead per explanation", "make bench-overhead", body)
+    publish("overhead", "Overhead per explanation", "make bench-overhead", body, quick=quick)
 
 
 if __name__ == "__main__":
