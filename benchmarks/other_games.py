@@ -7,7 +7,6 @@ Part of ``make bench-coverage``; ``--quick`` measures three kinds and writes not
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tqdm import tqdm
 
 from benchmarks.games import Game, all_masks, columns, enumerate_game, exact_shapley, scaled
-from benchmarks.reliability import BAND, HEAD, LEAST, SETTINGS, by_game, measure, rows_of
+from benchmarks.reliability import BAND, HEAD, LEAST, SETTINGS, arguments, by_game, measure, rows_of
 from benchmarks.timing import publish, table
 
 D = 10
@@ -197,26 +196,27 @@ def load(name: str) -> Game:
 
 def main() -> None:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few runs, printed only")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    given = parser.parse_args()
+    given = arguments(__doc__)
     start = time.perf_counter()
     seeds = 1 if given.quick else SEEDS
     games = [load(n) for n in (QUICK if given.quick else (*SYNTHETIC, *REAL))]
-    todo = [
+    work = [
         delayed(measure)(game, posterior, sampler, stopped, seeds, first=FIRST_SEED + 50_000 * k)
         for k, game in enumerate(games)
         for posterior, sampler in SETTINGS
         for stopped in ("budget", "width")
     ]
-    done = Parallel(n_jobs=given.jobs, return_as="generator")(todo)
-    cells = list(tqdm(done, total=len(todo), disable=None, unit="cell"))
+    done = Parallel(n_jobs=given.jobs, return_as="generator")(work)
+    cells = list(tqdm(done, total=len(work), disable=None, unit="cell"))
     body = table(HEAD, rows_of(cells))
     body += f"\n\n{len(games)} games of {D} players, {INSTANCES} instances × "
     body += f"{seeds} seeds each, clustered by instance. Band and limit as on"
-    body += f" the page of the other games: {BAND[0]}–{BAND[1]}, no game below {LEAST}. Game by"
-    body += " game, coverage of 95 % intervals:\n\n"
+    body += (
+        f" the page of [reliability](reliability.md): {BAND[0]}–{BAND[1]}, no game below {LEAST}."
+    )
+    body += " Some constants were chosen on games of some of these kinds, with eleven players; here"
+    body += " players, models, instances and seeds are others. Game by game, coverage of 95 %"
+    body += " intervals:\n\n"
     body += by_game(cells)
     body += f"\n\n{(time.perf_counter() - start) / 60:.0f} minutes."
     title = "Coverage on games that no constant was chosen on"

@@ -219,12 +219,17 @@ def draw(cells: list[Tally]) -> None:
     figure.savefig(PICTURE, dpi=150)
 
 
-def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(about: str | None) -> argparse.Namespace:
+    """Read ``--quick`` and ``--jobs`` from the command line."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="a few runs, printed only")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print, write."""
+    given = arguments(__doc__)
     start = time.perf_counter()
     todo = list(work(quick=given.quick))
     done = Parallel(n_jobs=given.jobs, return_as="generator")(delayed(measure)(*w) for w in todo)

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import gc
 import pickle
+import tracemalloc
 import weakref
 from dataclasses import dataclass
 
@@ -117,3 +118,23 @@ def test_an_explanation_holds_neither_the_model_nor_the_instance(method):
     np.testing.assert_array_equal(e.covariance, twin.covariance)
     assert e.r2 == twin.r2
     assert e.error.scale == twin.error.scale
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_an_explanation_of_a_picture_keeps_no_more_than_the_picture(method):
+    """What is made later would keep the neighbourhood: picture, replacement and all."""
+    pictures = np.random.default_rng(0).random((5, 64, 64, 3))
+    labels = np.arange(16).reshape(4, 4).repeat(16, 0).repeat(16, 1)
+    explainer = method(
+        lambda b: b[:, :20].mean((1, 2, 3)) * b[:, 20:].mean((1, 2, 3)), cx.Image(segments=labels)
+    )
+    explainer.explain(pictures[0], queries=60)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = [explainer.explain(p, queries=60) for p in pictures]
+        gc.collect()
+        each = tracemalloc.get_traced_memory()[0] / len(kept)
+    finally:
+        tracemalloc.stop()
+    assert each < 3 * pictures[0].nbytes

@@ -150,8 +150,8 @@ class Desk:
 
     def _fit_one_call(self, asks: Sequence[Ask]) -> bool:
         """Whether all asks go into one call: nearly always, and quickly told."""
-        if len(asks) == 1:
-            return True
+        if len(asks) < 2:
+            return bool(asks)
         form, size, rows = asks[0].form, asks[0].row_bytes, 0
         for ask in asks:
             rows += ask.rows

@@ -49,7 +49,7 @@ class Belief(Lazily):
         """Intervals take the roots of the diagonals only: the rest is made if it is read."""
 
         def whole() -> Floats:
-            made, at = scale(), np.arange(len(mean))
+            made, at = scale().copy(), np.arange(len(mean))  # it may be kept elsewhere
             made[at, at] = np.square(deviation)  # whose root is the deviation to the last bit
             return made
 
