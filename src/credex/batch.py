@@ -45,8 +45,8 @@ def drive(running: Run, desk: Desk) -> Iterator[State]:
                 continue
             bad = next((a for a in answers if isinstance(a, CredexError)), None)
             if bad is not None:
-                running.throw(bad)
-                return
+                event = running.throw(bad)  # it may ask for less
+                continue
             event = running.send([a for a in answers if isinstance(a, Answer)])
         yield event
 
@@ -167,7 +167,9 @@ class _Share:
         """Start row ``i``."""
         case = Case(self.rows[i], self.cohorts[i], self.begun.get(i))
         recipe, plan = self.explainer.prepare(case, self.goals, self.options, context)
-        run = self.explainer.begin(recipe, plan, desk, self.options, pace=False, cohort=case.cohort)
+        run = self.explainer.begin(
+            recipe, plan, desk, self.options, alone=False, cohort=case.cohort
+        )
         queries = plan.ceiling if plan.fixed else plan.seeds
         rows = queries * recipe.rows_per_query
         return _Row(i, run, desk.share_of_call(rows, recipe.neighbourhood.row_bytes), [])

@@ -56,6 +56,8 @@ class BlackBox:
         self.classes: tuple[Any, ...] | None = tuple(np.asarray(classes).tolist()) if flat else None
         self.target = target
         self._index = self._resolve(target)
+        self.row_seconds = np.inf
+        """Least seconds a row of any call so far."""
 
     def _resolve(self, target: Target) -> int | None:
         if target is None:
@@ -88,6 +90,7 @@ class BlackBox:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause
         seconds = time.perf_counter() - start
+        self.row_seconds = min(self.row_seconds, seconds / max(n, 1))
         return Reply(self._checked(raw, n), seconds, _rounding(raw))
 
     def _checked(self, raw: Any, n: int) -> Outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Unpack
@@ -96,7 +96,7 @@ class Engine(ABC):
         return self._settings(options), ()
 
     def begin(
-        self, recipe: Recipe, plan: Plan, desk: Desk, options: Options, *, pace: bool, cohort: Any
+        self, recipe: Recipe, plan: Plan, desk: Desk, options: Options, *, alone: bool, cohort: Any
     ) -> Run:
         """Return the generator of one run."""
         nb = recipe.neighbourhood
@@ -109,13 +109,21 @@ class Engine(ABC):
             desk.box,
             partial(_told, options, self.default_sampler, cohort),
         )
-        return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), pace=pace)
+        box = desk.box if alone else None
+        return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), box=box)
 
     def desk(self, options: Options, *, sharing: bool = False) -> Desk:
         """Return a desk for the model with these options."""
-        same = options.target == self.options.target
-        box = self.box if same else BlackBox(self.model, options.target)
-        return Desk(box, self.domain, options.batch_rows, sharing=sharing)
+        return Desk(self._box(options.target), self.domain, options.batch_rows, sharing=sharing)
+
+    def _box(self, target: Any) -> BlackBox:
+        """Return the model with another target: the same one each time, which knows its speed."""
+        if target is self.options.target:
+            return self.box
+        key = ("box", type(target), target)  # 1 and True are not the same target
+        if not isinstance(target, Hashable):
+            key = ("box", type(target), None)  # making it fails and says why
+        return self._context.once(key, lambda: BlackBox(self.model, target))
 
     # -- the pieces ----------------------------------------------------------------------------
 
@@ -199,7 +207,7 @@ class Engine(ABC):
         self, recipe: Recipe, plan: Plan, options: Options, cohort: Any = None
     ) -> Iterator[State]:
         desk = self.desk(options)
-        return drive(self.begin(recipe, plan, desk, options, pace=True, cohort=cohort), desk)
+        return drive(self.begin(recipe, plan, desk, options, alone=True, cohort=cohort), desk)
 
 
 def _fingerprint(o: Options, default_sampler: str) -> dict[str, Any]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credex.blackbox import BlackBox
 from credex.errors import InterruptedRun, ModelError
 from credex.posteriors import Belief
-from credex.recipes.base import Asked, Fitted, Recipe
+from credex.recipes.base import Asked, Fitted, Recipe, Talk
 from credex.stopping import RelativeWidth, Rule, WallClock, Width
 from credex.threads import one_blas_thread
 from credex.typing import Floats
@@ -118,7 +119,7 @@ def run(
     make: Callable[[State], Explanation],
     *,
     batch_rows: int,
-    pace: bool,
+    box: BlackBox | None,
 ) -> Run:
     """Yield asks (send the answers back) and states until a rule, the ceiling or exactness stops.
 
@@ -132,13 +133,19 @@ def run(
         Turns a state into an explanation.
     batch_rows
         Most rows of one ask.
-    pace
-        Keep calls of a slow model short. Off in a batch, where calls are stacked anyway.
+    box
+        The model: calls are kept short if it is slow, and few if it is quick. ``None`` in a batch,
+        where calls are stacked anyway.
     """
     clock = _Clock(recipe, plan, make)
+    most = partial(_most, box, recipe, batch_rows)
     recipe.limit, recipe.looks = plan.ceiling, not plan.fixed
     try:
-        yield from recipe.open(plan.ceiling)
+        together = clock.along(box, batch_rows)
+        if together:
+            yield from _open_with(recipe, together, plan.ceiling, most)
+        else:
+            yield from recipe.open(plan.ceiling)
         while True:
             with one_blas_thread():
                 state = clock.look()
@@ -156,9 +163,7 @@ def run(
             if len(chosen) == 0:
                 yield clock.end("exhausted")
                 return
-            yield from recipe.ask(
-                chosen, most_rows=_pace(recipe, batch_rows) if pace else batch_rows
-            )
+            yield from recipe.ask(chosen, most_rows=most)
     except ModelError as error:
         error.partial = clock.end("model error").explanation
         raise
@@ -168,12 +173,40 @@ def run(
         raise interrupted from stop
 
 
-def _pace(recipe: Recipe, batch_rows: int) -> int:
-    a = recipe.asked
-    per_row = a.model_seconds / max(a.n_model_rows, 1)
-    if per_row < SLOW_ROW:
+def _most(box: BlackBox | None, recipe: Recipe, batch_rows: int) -> int:
+    """Most rows of the next call."""
+    if box is None or box.row_seconds < SLOW_ROW:
         return batch_rows
-    return int(min(max(CALL_SECONDS / per_row, FIRST_CALL if a.rows.n == 0 else 1), batch_rows))
+    first = FIRST_CALL if recipe.asked.rows.n == 0 else 1
+    return int(min(max(CALL_SECONDS / box.row_seconds, first), batch_rows))
+
+
+def _open_with(recipe: Recipe, n: int, ceiling: int, most: Callable[[], int]) -> Talk[None]:
+    """Ask for the fixed points and the first ``n`` perturbations in one call.
+
+    Most models take longer to begin than for a dozen rows: of one known to be quick, f(x) is not
+    asked first.
+    """
+    opening = recipe.open(ceiling)
+    with one_blas_thread():
+        asking = recipe.ask(recipe.choose(n, None, UNUSED), most_rows=most)
+        ends, others = next(opening), next(asking)
+    try:
+        answers = yield [*ends, *others]
+    except ModelError:  # keep at least what the fixed points say
+        _finish(opening, (yield ends))
+        raise
+    _finish(opening, answers[: len(ends)])
+    _finish(asking, answers[len(ends) :])
+
+
+def _finish(talk: Talk[None], answers: list[Answer]) -> None:
+    try:
+        talk.send(answers)
+    except StopIteration:
+        return
+    msg = "asked more than once"  # pragma: no cover - `_Clock.along` sees to that
+    raise AssertionError(msg)  # pragma: no cover
 
 
 class _Clock:
@@ -187,6 +220,26 @@ class _Clock:
     def rng(self) -> np.random.Generator:
         """For samplers that draw."""
         return np.random.default_rng([self.recipe.settings.seed, 17, self.recipe.asked.rows.n])
+
+    def along(self, box: BlackBox | None, batch_rows: int) -> int:
+        """How many perturbations to ask along with the fixed points; none unless that is safe.
+
+        They are those that would be asked next: results do not depend on it.
+        """
+        r, plan = self.recipe, self.plan
+        cost = r.opening
+        if box is None or cost is None or not getattr(r.settings.sampler, "uniform", False):
+            return 0
+        if box.row_seconds >= SLOW_ROW or r.d <= 1:
+            return 0
+        if any(isinstance(rule, WallClock) for rule in plan.rules):
+            return 0
+        n = r.room(plan.ceiling, cost)
+        if not plan.fixed:
+            n = min(n, max(plan.seeds - cost, 2))
+        rows = (n + 1) * r.rows_per_query + 2
+        quick = rows <= batch_rows and rows * box.row_seconds <= CALL_SECONDS
+        return n if quick and n >= (2 if r.settings.sampler.paired else 1) else 0
 
     def look(self) -> State | None:
         """Fit and check, unless there is nothing to look at yet."""

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -50,9 +50,13 @@ class Ask:
         Memory that one model row takes.
     form
         Only rows of equal form are stacked into one call.
+    of
+        What it was asked of: asks of the same object are about the same instance.
+    instance
+        Whether this asks for f(x), which is one row.
     joined
-        Like ``make`` for all n values, with the one row of the next ask behind them: where the two
-        are asked together, nothing has to be copied.
+        ``joined(times)`` is like ``make`` for all n values, with the instance so many times behind
+        them: where f(x) is asked in the same call, nothing has to be copied.
     """
 
     make: Make
@@ -63,7 +67,9 @@ class Ask:
     keep_rows: bool = False
     row_bytes: int = 8
     form: Hashable = None
-    joined: Callable[[], tuple[Native, Ints | None]] | None = None
+    of: object = None
+    instance: bool = False
+    joined: Callable[[int], tuple[Native, Ints | None]] | None = None
 
     @property
     def rows(self) -> int:
@@ -204,33 +210,67 @@ class Desk:
             self.calls += 1
             self.seconds += seconds
 
-    def _rows(self, asks: Sequence[Ask]) -> tuple[Native, list[Ints | None], list[int]]:
-        """Model rows of the asks, stacked; positions into each ask's own rows; how many it has."""
-        if len(asks) == 2 and asks[0].joined is not None:
-            rows, index = asks[0].joined()
-            index = index if index is None else index.reshape(asks[0].n, -1)
-            return rows, [index, None], [len(rows) - 1, 1]
-        made = [ask.make(0, ask.n) for ask in asks]
-        stacked = made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made])
-        return stacked, [index for _, index in made], [len(rows) for rows, _ in made]
+    def _rows(self, asks: Sequence[Ask]) -> tuple[Native, list[_Part]]:
+        """Model rows of the asks, stacked, and where among them those of each ask are."""
+        host = _host(asks)
+        if host is None or host.joined is None:
+            made = [ask.make(0, ask.n) for ask in asks]
+            parts, at = [], 0
+            for rows, index in made:
+                parts.append(_Part(at, at + len(rows), index))
+                at = parts[-1].stop
+            return made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made]), parts
+        behind = sum(ask.instance for ask in asks)
+        rows, index = host.joined(behind)
+        index = index if index is None else index.reshape(host.n, -1)
+        blocks, found, at = [], {}, 0
+        for i, ask in enumerate(asks):
+            if ask is not host and not ask.instance:
+                blocks.append(ask.make(0, ask.n))
+                found[i] = _Part(at, at + len(blocks[-1][0]), blocks[-1][1])
+                at = found[i].stop
+        end = at + len(rows)
+        x = end - behind
+        for i, ask in enumerate(asks):
+            if ask is host:
+                found[i] = _Part(at, end - behind, index)
+            elif ask.instance:
+                found[i] = _Part(x, x + 1, None)
+                x += 1
+        stacked = self.domain.concat([*(r for r, _ in blocks), rows]) if blocks else rows
+        return stacked, [found[i] for i in range(len(asks))]
 
     def _call(self, asks: Sequence[Ask]) -> list[Answer]:
-        rows, indices, sizes = self._rows(asks)
-        n = sum(sizes)
+        rows, parts = self._rows(asks)
+        n = sum([part.stop - part.start for part in parts])
         try:
             reply = self.box.ask(rows, n)
         except ModelError:
             self._counted(n, 0.0)  # a call that failed was made all the same
             raise
         self._counted(n, reply.seconds)
-        out, start = [], 0
-        for ask, index, size in zip(asks, indices, sizes, strict=True):
-            raw = reply.y[start : start + size]
-            start += size
-            y, by_row = _reduced(raw, index, ask)
+        out = []
+        for ask, part in zip(asks, parts, strict=True):
+            y, by_row = _reduced(reply.y[part.start : part.stop], part.positions, ask)
+            size = part.stop - part.start
             share = reply.seconds * size / max(n, 1)
             out.append(Answer(y, size, share, by_row, reply.same))
         return out
+
+
+class _Part(NamedTuple):
+    """Where the rows of an ask are in a call, and its values' positions among them."""
+
+    start: int
+    stop: int
+    positions: Ints | None
+
+
+def _host(asks: Sequence[Ask]) -> Ask | None:
+    """Return the ask that can make all rows of f(x) with its own, if all are of one instance."""
+    if len(asks) < 2 or any(ask.of is not asks[0].of for ask in asks):
+        return None
+    return next((ask for ask in asks if ask.joined is not None), None)
 
 
 def _reduced(raw: Outputs, index: Ints | None, ask: Ask) -> tuple[Outputs, Floats | None]:

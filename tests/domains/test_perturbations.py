@@ -293,7 +293,7 @@ def test_joined_is_unique_and_then_the_instance(floats: Any, kind: str) -> None:
     out = here.perturb(0, 0, 300)
     rows, index = out.unique()
     assert out.joined is not None
-    both, same = out.joined()
+    both, same = out.joined(1)
     assert len(both) == len(rows) + 1
     stacked = domain.concat([rows, here.instance_inputs()])
     if isinstance(both, pd.DataFrame):

@@ -50,14 +50,14 @@ class Perturbations:
     rows
         Where the inputs come from; use the methods below.
     joined
-        Like `unique`, with the instance itself as one more row behind; ``None`` if making both at
-        once saves nothing.
+        ``joined(times)`` is like `unique`, with the instance itself so many times behind; ``None``
+        if making both at once saves nothing.
     """
 
     design: Design
     key: Hashable | None
     rows: PerturbedRows
-    joined: Callable[[], tuple[Native, Ints | None]] | None = None
+    joined: Callable[[int], tuple[Native, Ints | None]] | None = None
 
     def __len__(self) -> int:
         return len(self.design)

@@ -327,7 +327,7 @@ class TabularNeighbourhood:
             else None
         )
         rows = TabularRows(population, draws, self._at, moved, numbers)
-        return Perturbations(design, key, rows, partial(rows.unique, then=self._x))
+        return Perturbations(design, key, rows, partial(rows.unique, self._x))
 
 
 def _date_texts(x: Table, j: int, edges: Floats) -> list[str]:

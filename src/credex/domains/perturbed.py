@@ -76,18 +76,18 @@ class TabularRows:
             out[:, j] = scaled
         return out
 
-    def unique(self, then: Table | None = None) -> tuple[Native, Ints | None]:
+    def unique(self, then: Table | None = None, times: int = 0) -> tuple[Native, Ints | None]:
         """Distinct rows and the ``(n,)`` position of each row among them.
 
         Rows are searched for repeats only if every column has at most 256 distinct values and
-        none moved, and merged only if at most 0.7·n are distinct. ``then``: one more row, behind
-        all of them.
+        none moved, and merged only if at most 0.7·n are distinct. ``then``: one more row,
+        ``times`` times behind all of them.
         """
         found = self._distinct()
         if found is None:
-            return self.population.table.gather(self.draws.places, self.moved, then), None
+            return self.population.table.gather(self.draws.places, self.moved, then, times), None
         first, index = found
-        return self.population.table.gather(self.draws.places.some(first), {}, then), index
+        return self.population.table.gather(self.draws.places.some(first), {}, then, times), index
 
     def _distinct(self) -> tuple[Ints, Ints] | None:
         """Where the distinct rows are, and which of them each row is; ``None``: no merging."""

@@ -222,19 +222,24 @@ class Table:
         return self.form.frame(columns, index)
 
     def gather(
-        self, places: Places, changed: dict[int, Column], then: Table | None = None
+        self,
+        places: Places,
+        changed: dict[int, Column],
+        then: Table | None = None,
+        times: int = 0,
     ) -> Native:
         """Each of the ``(m, p)`` values from its own place; some columns are given.
 
-        Row labels are those of the rows that the first column comes from. ``then``: one more row
-        behind, which costs no copy of the others if the tables are arrays of one dtype.
+        Row labels are those of the rows that the first column comes from. ``then``: one more row,
+        ``times`` times behind, which costs no copy of the others if the tables are arrays of one
+        dtype.
         """
         if then is not None and not self._holds(then):
-            return self.form.concat([self.gather(places, changed), then.native()])
+            return self.form.concat([self.gather(places, changed), *[then.native()] * times])
         index = None if self.index is None else self.form.take_index(self.index, places.column(0))
         if self.block is not None:
             m = len(places)
-            wide = np.empty((m + (then is not None), self.n_columns), dtype=self.block.dtype)
+            wide = np.empty((m + times, self.n_columns), dtype=self.block.dtype)
             places.take(self.block, out=wide[:m])
             for j, column in changed.items():
                 wide[:m, j] = column

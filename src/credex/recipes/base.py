@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -178,6 +178,11 @@ class Recipe(Protocol):
         ...
 
     @property
+    def opening(self) -> int | None:
+        """Queries that `open` costs; ``None`` if others cannot be asked along with them."""
+        ...
+
+    @property
     def enumerable(self) -> bool:
         """Whether its perturbations can be listed: masks can, perturbed rows of a table cannot."""
         ...
@@ -196,16 +201,16 @@ class Recipe(Protocol):
         """Ask for the fixed points."""
         ...
 
-    def room(self, ceiling: int) -> int:
-        """How many more perturbations fit under ``ceiling`` queries."""
+    def room(self, ceiling: int, coming: int = 0) -> int:
+        """How many more perturbations fit under ``ceiling`` queries, ``coming`` others apart."""
         ...
 
     def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
         """Let the sampler choose at most ``n``."""
         ...
 
-    def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
-        """Ask for them and absorb the answers."""
+    def ask(self, candidates: Candidates, *, most_rows: Callable[[], int]) -> Talk[None]:
+        """Ask for them, in calls of at most ``most_rows()`` rows, and absorb the answers."""
         ...
 
     def fit(self) -> Fitted | None:
@@ -300,6 +305,8 @@ def instance(nb: Neighbourhood) -> Ask:
         ONE,
         row_bytes=nb.row_bytes,
         form=nb.form,
+        of=nb,
+        instance=True,
     )
 
 
@@ -308,12 +315,22 @@ def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:
     return lambda a, b: nb.coalition_inputs(masks[a:b], merge=merge)
 
 
-def and_full(nb: Neighbourhood, masks: Masks) -> Callable[[], tuple[Native, Ints | None]]:
+def and_full(nb: Neighbourhood, masks: Masks) -> Callable[[int], tuple[Native, Ints | None]]:
     """How to make the model rows of ``masks (n, d)`` and behind them x, the full mask's."""
 
-    def make() -> tuple[Native, Ints | None]:
-        more = np.ones((len(masks) + 1, masks.shape[1]), dtype=np.bool_)
-        more[:-1] = masks
+    def make(times: int) -> tuple[Native, Ints | None]:
+        more = np.ones((len(masks) + times, masks.shape[1]), dtype=np.bool_)
+        more[: len(masks)] = masks
         return nb.coalition_inputs(more, merge=False)
 
     return make
+
+
+def spans(n: int, most: Callable[[], int], unit: int) -> Iterator[tuple[int, int]]:
+    """Cut n perturbations into pieces of at most ``most()``, whole units if that is possible."""
+    start = 0
+    while start < n:
+        step = max(most(), 1)
+        step -= step % unit if step > unit else 0
+        yield start, min(start + step, n)
+        start += step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from credex.recipes.base import (
     linked,
     powers_of_two,
     same_outputs,
+    spans,
     unlinked,
 )
 from credex.samplers import Candidates, Paired, Predictive, checked
@@ -97,9 +98,9 @@ class CoalitionRecipe:
         """The row asked twice is a query of its own where a query is one row."""
         return 1 if len(self.weights) == 1 and not self.settings.noisy else 0
 
-    def room(self, ceiling: int) -> int:
-        """Perturbations that fit under ``ceiling``."""
-        left = ceiling - self.asked.n_queries
+    def room(self, ceiling: int, coming: int = 0) -> int:
+        """Perturbations that fit under ``ceiling``, if ``coming`` queries are on their way."""
+        left = ceiling - self.asked.n_queries - coming
         if self.d <= 1:
             return 0
         if self.settings.noisy:
@@ -172,6 +173,7 @@ class CoalitionRecipe:
             keep_rows=keep,
             row_bytes=nb.row_bytes,
             form=nb.form,
+            of=nb,
         )
         return [base, instance(nb)] * repeats
 
@@ -215,14 +217,22 @@ class CoalitionRecipe:
                 self.stream.keep_rest(chosen)
             return chosen
 
-    def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
-        """Ask for the coalitions in calls of at most ``most_rows`` rows."""
+    @property
+    def opening(self) -> int | None:
+        """The empty and the full coalition are queries."""
+        known = self.asked.full is not None or self.settings.noisy
+        return None if known else 2
+
+    def ask(self, candidates: Candidates, *, most_rows: Callable[[], int]) -> Talk[None]:
+        """Ask for the coalitions in calls of at most ``most_rows()`` rows."""
         nb, masks = self.neighbourhood, candidates.design
         keep = self.settings.background_uncertainty
         paper = self.settings.recipe == "paper"  # may ask several masks that are the same row
         # the repeated row and the ends go into the same call
         extra = 1 + 2 * self._anchors_due(len(masks)) * len(self.weights)
-        for s, e in self._spans(len(masks), most_rows - extra):
+        each = len(self.weights)
+        pieces = spans(len(masks), lambda: (most_rows() - extra) // each, 2 if self.paired else 1)
+        for s, e in pieces:
             part = masks[s:e]
             wide = self._wide(part)
             ask = Ask(
@@ -232,6 +242,7 @@ class CoalitionRecipe:
                 keep_rows=keep,
                 row_bytes=nb.row_bytes,
                 form=nb.form,
+                of=nb,
                 joined=and_full(nb, wide) if self._repeat_cost and not paper else None,
             )
             asks = [ask]
@@ -268,11 +279,6 @@ class CoalitionRecipe:
 
     why: tuple[str, ...] = ()
     """Why this posterior was chosen, if it was."""
-
-    def _spans(self, n: int, most_rows: int) -> Iterator[tuple[int, int]]:
-        step = max(most_rows // len(self.weights), 1)
-        step -= step % 2 if self.paired and step > 1 else 0
-        return ((s, min(s + step, n)) for s in range(0, n, step))
 
     def _wide(self, masks: Masks) -> Masks:
         """Masks over all d features; the inactive ones are simply on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +29,7 @@ from credex.recipes.base import (
     powers_of_two,
     same_outputs,
     selection_note,
+    spans,
     unlinked,
 )
 from credex.recipes.forecasts import linear_forecast
@@ -110,9 +112,9 @@ class SurrogateRecipe:
     def _repeat_cost(self) -> int:
         return 1 if self.by_masks and not self.settings.noisy else 0
 
-    def room(self, ceiling: int) -> int:
-        """Perturbations that fit under ``ceiling``."""
-        left = ceiling - self.asked.n_queries
+    def room(self, ceiling: int, coming: int = 0) -> int:
+        """Perturbations that fit under ``ceiling``, if ``coming`` queries are on their way."""
+        left = ceiling - self.asked.n_queries - coming
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
         return int(max(min(left, self.unasked), 0))
@@ -173,14 +175,18 @@ class SurrogateRecipe:
                 self.stream.keep_rest(chosen)
             return chosen
 
-    def ask(self, candidates: Candidates, *, most_rows: int) -> Talk[None]:
-        """Ask for the perturbations in calls of at most ``most_rows`` rows."""
+    @property
+    def opening(self) -> int | None:
+        """On masks f(x) is a query."""
+        known = self.asked.full is not None or self.settings.noisy
+        return None if known else int(self.by_masks)
+
+    def ask(self, candidates: Candidates, *, most_rows: Callable[[], int]) -> Talk[None]:
+        """Ask for the perturbations in calls of at most ``most_rows()`` rows."""
         stream = self.stream
         n = len(candidates)
-        most_rows -= 1  # the repeated row goes into the same call
-        most_rows -= most_rows % 2 if self.paired and most_rows > 1 else 0
-        for s in range(0, n, max(most_rows, 1)):
-            e = min(s + max(most_rows, 1), n)
+        # the repeated row goes into the same call
+        for s, e in spans(n, lambda: most_rows() - 1, 2 if self.paired else 1):
             part = candidates.pick(np.arange(s, e)) if (s, e) != (0, n) else candidates
             if isinstance(stream, PerturbationStream):
                 ask = self._table_ask(stream, candidates, s, e)
@@ -192,6 +198,7 @@ class SurrogateRecipe:
                     ONE,
                     row_bytes=nb.row_bytes,
                     form=nb.form,
+                    of=nb,
                     joined=and_full(nb, masks),
                 )
             asks = [ask]
@@ -245,6 +252,7 @@ class SurrogateRecipe:
                 first=first,
                 row_bytes=nb.row_bytes,
                 form=nb.form,
+                of=nb,
                 joined=None if alone else drawn.joined,
             )
         chosen = candidates.position[s:e] - stream.first
