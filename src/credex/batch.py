@@ -45,8 +45,10 @@ def drive(running: Run, desk: Desk) -> Iterator[State]:
                 continue
             bad = next((a for a in answers if isinstance(a, CredexError)), None)
             if bad is not None:
-                event = running.throw(bad)  # it may ask for less
-                continue
+                if isinstance(bad, ModelError):
+                    bad.answers = answers
+                running.throw(bad)
+                return
             event = running.send([a for a in answers if isinstance(a, Answer)])
         yield event
 

@@ -34,6 +34,14 @@ class Reply:
     same: float = SAME
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What a row of some size took."""
+
+    row_seconds: float
+    row_bytes: int
+
+
 class BlackBox:
     """Adapts a model: a callable, or anything with ``predict_proba``, else ``predict``.
 
@@ -56,8 +64,10 @@ class BlackBox:
         self.classes: tuple[Any, ...] | None = tuple(np.asarray(classes).tolist()) if flat else None
         self.target = target
         self._index = self._resolve(target)
-        self.row_seconds = np.inf
-        """Least seconds a row of any call so far."""
+        self.speed: Speed | None = None
+        """Of the last call."""
+        self.trust = 0
+        """How many explanations may ask for f(x) and its repeat in one call, see `loop`."""
 
     def _resolve(self, target: Target) -> int | None:
         if target is None:
@@ -90,7 +100,6 @@ class BlackBox:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause
         seconds = time.perf_counter() - start
-        self.row_seconds = min(self.row_seconds, seconds / max(n, 1))
         return Reply(self._checked(raw, n), seconds, _rounding(raw))
 
     def _checked(self, raw: Any, n: int) -> Outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Unpack
@@ -57,14 +57,15 @@ class Engine(ABC):
         self.options = Options().override(options)
         self.box = BlackBox(model, self.options.target)
         self._context = Context()  # masks and factorisations of a seed, made once
+        self._boxes: dict[Any, BlackBox] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without what can be made again."""
-        return {k: v for k, v in self.__dict__.items() if k != "_context"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_context", "_boxes")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._context = Context()
+        self._context, self._boxes = Context(), {}
 
     def prepare(
         self, case: Case, goals: Goals, options: Options, context: Context
@@ -120,10 +121,14 @@ class Engine(ABC):
         """Return the model with another target: the same one each time, which knows its speed."""
         if target is self.options.target:
             return self.box
-        key = ("box", type(target), target)  # 1 and True are not the same target
-        if not isinstance(target, Hashable):
-            key = ("box", type(target), None)  # making it fails and says why
-        return self._context.once(key, lambda: BlackBox(self.model, target))
+        key = (type(target), target)  # 1 and True are not the same target
+        try:
+            found = self._boxes.get(key)
+        except TypeError:  # not hashable
+            return BlackBox(self.model, target)
+        if found is None:
+            found = self._boxes[key] = BlackBox(self.model, target)
+        return found
 
     # -- the pieces ----------------------------------------------------------------------------
 

@@ -59,6 +59,9 @@ class ModelError(CredexError, RuntimeError):
 
     partial: Any = None
 
+    answers: Any = ()
+    """What else was asked in the same call, answered by itself; only on the way to `partial`."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (_model_error, (type(self), str(self), self.partial, self.__cause__))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +36,13 @@ UNUSED = np.random.default_rng(0)
 
 FIRST_CALL = 64
 """Rows of the first such call; later ones grow."""
+
+TRUST = 15
+"""Explanations whose f(x) and its repeat may share a call after they agreed in two: a model that
+depends on the other rows of a call, or draws once a call, agrees with itself within one."""
+
+LARGER = 2
+"""Inputs so much larger than those of the last call may take longer than was measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,20 +145,17 @@ def run(
         where calls are stacked anyway.
     """
     clock = _Clock(recipe, plan, make)
-    most = partial(_most, box, recipe, batch_rows)
+    most: Callable[[], int] = (lambda: batch_rows) if box is None else _Pace(recipe, batch_rows)
     recipe.limit, recipe.looks = plan.ceiling, not plan.fixed
     try:
-        together = clock.along(box, batch_rows)
-        if together:
-            yield from _open_with(recipe, together, plan.ceiling, most)
-        else:
-            yield from recipe.open(plan.ceiling)
+        yield from _opened(recipe, clock, box, batch_rows, most)
         while True:
             with one_blas_thread():
                 state = clock.look()
             if state is not None:
                 yield state
                 if state.stop_reason is not None:
+                    clock.settle(box)
                     return
             with one_blas_thread():
                 n = clock.step()
@@ -165,6 +169,8 @@ def run(
                 return
             yield from recipe.ask(chosen, most_rows=most)
     except ModelError as error:
+        clock.settle(box, good=False)
+        error.answers = ()
         error.partial = clock.end("model error").explanation
         raise
     except KeyboardInterrupt as stop:
@@ -173,31 +179,62 @@ def run(
         raise interrupted from stop
 
 
-def _most(box: BlackBox | None, recipe: Recipe, batch_rows: int) -> int:
-    """Most rows of the next call."""
-    if box is None or box.row_seconds < SLOW_ROW:
-        return batch_rows
-    first = FIRST_CALL if recipe.asked.rows.n == 0 else 1
-    return int(min(max(CALL_SECONDS / box.row_seconds, first), batch_rows))
+class _Pace:
+    """Most rows of the next call of a run, by what a row of the last one took."""
+
+    def __init__(self, recipe: Recipe, batch_rows: int) -> None:
+        self.recipe, self.batch_rows = recipe, batch_rows
+        self.rows, self.seconds, self.each = 0, 0.0, 0.0
+
+    def __call__(self) -> int:
+        a = self.recipe.asked
+        if a.n_model_rows > self.rows:
+            self.each = (a.model_seconds - self.seconds) / (a.n_model_rows - self.rows)
+            self.rows, self.seconds = a.n_model_rows, a.model_seconds
+        if self.each < SLOW_ROW:
+            return self.batch_rows
+        first = FIRST_CALL if a.rows.n == 0 else 1
+        return int(min(max(CALL_SECONDS / self.each, first), self.batch_rows))
 
 
-def _open_with(recipe: Recipe, n: int, ceiling: int, most: Callable[[], int]) -> Talk[None]:
-    """Ask for the fixed points and the first ``n`` perturbations in one call.
+def _opened(
+    recipe: Recipe,
+    clock: _Clock,
+    box: BlackBox | None,
+    batch_rows: int,
+    most: Callable[[], int],
+) -> Talk[None]:
+    """Ask for the fixed points, alone or along with others."""
+    n, ceiling = clock.along(box, batch_rows), clock.plan.ceiling
+    clock.together = n > 0 and (yield from _open_with(recipe, n, ceiling, most))
+    if not clock.together:
+        yield from recipe.open(ceiling)
+
+
+def _open_with(
+    recipe: Recipe, n: int, ceiling: int, most: Callable[[], int]
+) -> Generator[list[Ask], list[Answer], bool]:
+    """Ask for the fixed points and the first ``n`` perturbations in one call, if there are any.
 
     Most models take longer to begin than for a dozen rows: of one known to be quick, f(x) is not
     asked first.
     """
-    opening = recipe.open(ceiling)
     with one_blas_thread():
-        asking = recipe.ask(recipe.choose(n, None, UNUSED), most_rows=most)
-        ends, others = next(opening), next(asking)
+        chosen = recipe.choose(n, None, UNUSED)
+    if len(chosen) == 0:
+        return False
+    opening, asking = recipe.open(ceiling), recipe.ask(chosen, most_rows=most)
+    ends, others = next(opening), next(asking)
     try:
         answers = yield [*ends, *others]
-    except ModelError:  # keep at least what the fixed points say
-        _finish(opening, (yield ends))
+    except ModelError as error:  # keep what the fixed points say, if they were answered
+        known = [a for a in error.answers[: len(ends)] if isinstance(a, Answer)]
+        if len(known) == len(ends):
+            _finish(opening, known)
         raise
     _finish(opening, answers[: len(ends)])
     _finish(asking, answers[len(ends) :])
+    return True
 
 
 def _finish(talk: Talk[None], answers: list[Answer]) -> None:
@@ -215,6 +252,9 @@ class _Clock:
     def __init__(self, recipe: Recipe, plan: Plan, make: Callable[[State], Explanation]) -> None:
         self.recipe, self.plan, self.make = recipe, plan, make
         self.start = time.perf_counter()
+        self.fresh = recipe.asked.full is None
+        self.together = False
+        """Whether f(x) and its repeat were asked in one call."""
 
     @cached_property
     def rng(self) -> np.random.Generator:
@@ -228,18 +268,29 @@ class _Clock:
         """
         r, plan = self.recipe, self.plan
         cost = r.opening
-        if box is None or cost is None or not getattr(r.settings.sampler, "uniform", False):
+        speed = None if box is None or box.trust < 1 else box.speed
+        if speed is None or cost is None or not getattr(r.settings.sampler, "uniform", False):
             return 0
-        if box.row_seconds >= SLOW_ROW or r.d <= 1:
+        larger = r.neighbourhood.row_bytes > LARGER * speed.row_bytes  # a longer text is slower
+        if larger or speed.row_seconds >= SLOW_ROW or r.d <= 1:
             return 0
         if any(isinstance(rule, WallClock) for rule in plan.rules):
             return 0
         n = r.room(plan.ceiling, cost)
         if not plan.fixed:
-            n = min(n, max(plan.seeds - cost, 2))
+            n = min(n, max(plan.seeds - r.asked.n_queries - cost, 2))
         rows = (n + 1) * r.rows_per_query + 2
-        quick = rows <= batch_rows and rows * box.row_seconds <= CALL_SECONDS
+        quick = rows <= batch_rows and rows * speed.row_seconds <= CALL_SECONDS
         return n if quick and n >= (2 if r.settings.sampler.paired else 1) else 0
+
+    def settle(self, box: BlackBox | None, *, good: bool = True) -> None:
+        """Note whether the model is to be trusted with one call."""
+        if box is None:
+            return
+        if not good:
+            box.trust = 0
+        elif self.fresh and self.recipe.asked.checked:
+            box.trust = box.trust - 1 if self.together else TRUST
 
     def look(self) -> State | None:
         """Fit and check, unless there is nothing to look at yet."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from credex.blackbox import SAME, BlackBox
+from credex.blackbox import SAME, BlackBox, Speed
 from credex.errors import CredexError, ModelError
 from credex.typing import Floats, Ints, Native, Outputs
 
@@ -249,6 +249,7 @@ class Desk:
             self._counted(n, 0.0)  # a call that failed was made all the same
             raise
         self._counted(n, reply.seconds)
+        self.box.speed = Speed(reply.seconds / max(n, 1), asks[0].row_bytes)
         out = []
         for ask, part in zip(asks, parts, strict=True):
             y, by_row = _reduced(reply.y[part.start : part.stop], part.positions, ask)

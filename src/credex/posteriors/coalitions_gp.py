@@ -35,7 +35,7 @@ class AllCoalitions:
     """
 
     shift, width = 0.0, 1.0
-    white, blocks = True, True
+    white, blocks, resting = True, True, False
     degrees = (8, 20.0)
     tails: float | None = TAILS
 

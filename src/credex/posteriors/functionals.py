@@ -50,6 +50,8 @@ class Functional(Protocol):
     white: bool
     blocks: bool
     """Whether rows are also left out together with their neighbours."""
+    resting: bool
+    """Whether only the rows count that the scale rests on, for `inflation` and ``degrees``."""
     degrees: tuple[int, float]
     """Rows per degree of freedom after the third, and the most of them."""
     tails: float | None
@@ -83,7 +85,7 @@ class AllMasks:
     """All 2^d masks of d features; ``weights (d+1,)`` of a mask by how many are present."""
 
     shift, width = 0.0, 1.0  # wider is no sharper and covers .93 where this does .96
-    white, blocks = True, False
+    white, blocks, resting = True, False, False
     degrees = (16, 30.0)  # a sandwich knows its scale better than fitted hyper-parameters do
     tails: float | None = None
 
@@ -180,6 +182,7 @@ class Pool:
 
     shift, width = -2.0, 1.5  # most columns of a table matter little: longer length-scales
     bends = white = blocks = False
+    resting = True
     degrees = (16, 10.0)
     tails: float | None = None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from credex.typing import Floats
 
-__all__ = ["block_scale", "left_out"]
+__all__ = ["block_scale", "left_out", "resting"]
 
 BLOCK = 5
 """A block is this part of the rows."""
@@ -31,6 +31,18 @@ def left_out(inverse: Floats, whitened: Floats) -> tuple[Floats, Floats]:
     """
     v = 1 / (inverse**2).sum(0)
     return np.asarray((inverse.T @ whitened) * v[:, None]), np.asarray(v)
+
+
+def resting(r: Floats, v: Floats) -> Floats:
+    """How many rows a scale read off residuals ``r (n, k)`` of variances ``v (n,)`` rests on, (k,).
+
+    n if they are normal, fewer if a few large ones decide: by the kurtosis, n·3/κ, as the variance
+    of a mean of squares grows with it. Of a function that is nearly constant but for a few rows,
+    these are all that tells about the rest.
+    """
+    z2 = r**2 / v[:, None]
+    fourth = np.maximum((z2**2).sum(0), np.finfo(float).tiny)
+    return np.asarray(np.clip(3 * z2.sum(0) ** 2 / fourth, 1.0, len(r)))
 
 
 def block_scale(inverse: Floats, whitened: Floats, distance: Floats, first: int) -> Floats:

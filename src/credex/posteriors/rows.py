@@ -68,6 +68,13 @@ class Rows:
                 return Rows((*self.blocks[:-1], _join(last, new)))
         return Rows((*self.blocks, new))
 
+    def even(self) -> Rows:
+        """Without the last row if their number is odd: pairs come whole or not at all."""
+        if self.n % 2 == 0:
+            return self
+        n = self.n - 1
+        return Rows().add(self.design()[:n], self.y()[:n], self.w()[:n]) if n else Rows()
+
     def chunks(self) -> Iterator[tuple[Design, Floats, Weights]]:
         """Walk over the rows, at most ``CHUNK`` at a time; masks as booleans."""
         for b in self.blocks:

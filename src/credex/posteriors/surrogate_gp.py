@@ -9,13 +9,14 @@ the rows that carry most weight in phi where those were predicted worse than the
 * on masks, until phi's total variance is that of the sandwich A diag(r²) A', A = (M'WM)^-1 M'W:
   rows are drawn at random, so that this is how far the process's own misses project on phi,
   whatever its kernel cannot express (times the share of masks not asked);
-* on tables by 1 + 0.75 (p + 5)/n for fitted hyper-parameters: there the sandwich, which counts
-  what a row's replacements add by chance, is up to twice too wide;
+* on tables by 1 + 0.75 (p + 5)/n for fitted hyper-parameters, n being the rows that the scale
+  rests on (`credex.posteriors.held_out`): there the sandwich, which counts what a row's
+  replacements add by chance, is up to twice too wide;
 * on single coalitions (`credex.posteriors.coalitions_gp`) as on masks, with the sandwich of a
   Shapley regression, and at least what rows left out with their neighbours say.
 
-Student-t with 3 + n/16 degrees of freedom, at most 10; on masks at most 30; on single coalitions at
-95 % as wide as with 3 + n/8, at most 20, but with the shape of 4.
+Student-t with 3 + n/16 degrees of freedom (n as above), at most 10; on masks at most 30; on single
+coalitions at 95 % as wide as with 3 + n/8, at most 20, but with the shape of 4.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from credex.posteriors.functionals import Functional
-from credex.posteriors.held_out import block_scale, left_out
+from credex.posteriors.held_out import block_scale, left_out, resting
 from credex.posteriors.jumps import degree_of, one_more
 from credex.posteriors.student import heavier
 from credex.posteriors.surrogate_kernel import (
@@ -148,11 +149,12 @@ class SurrogateGP:
             kernel = ev.fit(kernel, max_iter=iterations)
         c = Conditioned(kernel, X, M, Y, over, white=white, ease=ease)
         again = looks and not (over.blocks and over.inflation(len(X)) == 0)
-        scale = c.covariance(M, weights) * (LOOKS**2 if again else 1.0)
+        scale, count = c.covariance(M, weights)
+        scale *= LOOKS**2 if again else 1.0
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
         rows, most = over.degrees
-        dof = min(3 + len(X) / rows, most)
+        dof = min(3 + count / rows, most)
         if over.tails is not None:
             scale, dof = scale * heavier(dof, over.tails), over.tails
         return cls(c.coef[1:], c.coef[0] + top, scale, dof, kernel, c, top)
@@ -246,8 +248,8 @@ class Conditioned:
         """K^-1 y."""
         return solve(self.L, self.W, trans="T")
 
-    def covariance(self, M: Floats, weights: Floats | None) -> Floats:
-        """Honest scale matrices of the features (d, d, k), as the module says."""
+    def covariance(self, M: Floats, weights: Floats | None) -> tuple[Floats, float]:
+        """Honest scale matrices of the features (d, d, k), and how many rows they rest on."""
         n, p = self.X.shape
         inverse = solve(self.L, np.eye(n))
         r, v = left_out(inverse, self.W)
@@ -261,10 +263,11 @@ class Conditioned:
             K = self.L @ self.L.T
             distance = np.diag(K)[:, None] + np.diag(K) - 2 * K
             sigma2 = np.maximum(sigma2, block_scale(inverse, self.W, distance, 2))
-        sigma2 = sigma2 * (1 + self.over.inflation(n) * (p + 5) / n)
+        count = resting(r, v) if self.over.resting else np.full(len(sigma2), float(n))
+        sigma2 = sigma2 * (1 + self.over.inflation(n) * (p + 5) / count)
         scale = self.over.scale(self, sigma2)[1:, 1:]
         doubt = one_more(self.L @ self.W)
         chance = self.over.chance(M, np.sqrt(r**2 + doubt), weights, endless=not self.white)
         total = np.trace(scale)
         grown = np.where(total > 0, chance / np.where(total > 0, total, 1.0), 1.0)
-        return np.asarray(scale * np.maximum(grown, 1.0))
+        return np.asarray(scale * np.maximum(grown, 1.0)), float(count.min())

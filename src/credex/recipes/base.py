@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -81,6 +81,13 @@ class Asked:
             kept["n_model_rows"] += a.rows
             kept["model_seconds"] += a.seconds
         return Asked(**(kept | changes))
+
+    def in_pairs(self) -> Asked:
+        """The same without a row whose complement was not answered: a call failed between them."""
+        rows = self.rows.even()
+        if rows is self.rows:
+            return self
+        return replace(self, rows=rows, by_row=None if self.by_row is None else self.by_row[:-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

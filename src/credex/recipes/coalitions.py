@@ -60,6 +60,8 @@ class CoalitionRecipe:
             self.active = np.ones(len(self.active), dtype=np.bool_)
         self.weights = np.asarray(neighbourhood.background_weights, dtype=np.float64)
         self.paired = bool(settings.sampler.paired) and settings.recipe != "paper"
+        if self.paired:
+            self.asked = self.asked.in_pairs()
         self._uniform = bool(getattr(settings.sampler, "uniform", False))
         if settings.background_uncertainty and neighbourhood.by_masks:
             msg = "background_uncertainty=True needs a background; masks have none"
@@ -104,7 +106,7 @@ class CoalitionRecipe:
         if self.d <= 1:
             return 0
         if self.settings.noisy:
-            due = max((self.asked.rows.n + left) // ANCHOR_SHARE - self._anchor_repeats, 0)
+            due = max(self._repeats_of_ends(self.asked.rows.n + left) - self._anchor_repeats, 0)
             return max(left - 2 * due, min(left, 2), 0)
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
@@ -126,11 +128,15 @@ class CoalitionRecipe:
         """Background rows."""
         return len(self.weights)
 
+    def _repeats_of_ends(self, others: int) -> int:
+        """How often to ask for both ends: now and then, and as often as any other coalition."""
+        return int(max(others // ANCHOR_SHARE, others / (powers_of_two(self.d) - 2)))
+
     def _anchors_due(self, coming: int) -> int:
         """How often a noisy model should be asked again for both ends, given what is to come."""
         if not self.settings.noisy:
             return 0
-        due = (self.asked.rows.n + coming) // ANCHOR_SHARE - self._anchor_repeats
+        due = self._repeats_of_ends(self.asked.rows.n + coming) - self._anchor_repeats
         room = (self.limit - self.asked.n_queries - coming) // 2
         return int(max(min(due, room), 0))
 
@@ -175,7 +181,21 @@ class CoalitionRecipe:
             form=nb.form,
             of=nb,
         )
-        return [base, instance(nb)] * repeats
+        return [base, self._full_ask()] * repeats
+
+    def _full_ask(self) -> Ask:
+        """Ask for f(x); of a noisy model as many rows as others, so that its noise is theirs."""
+        nb = self.neighbourhood
+        if not self.settings.noisy or len(self.weights) == 1:
+            return instance(nb)
+        return Ask(
+            coalitions(nb, np.ones((1, len(self.active)), dtype=np.bool_), merge=False),
+            1,
+            self.weights,
+            row_bytes=nb.row_bytes,
+            form=nb.form,
+            of=nb,
+        )
 
     def _absorb_ends(self, answers: list[Answer], queries: int) -> None:
         by_row = answers[0].by_row

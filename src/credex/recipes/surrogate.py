@@ -64,6 +64,8 @@ class SurrogateRecipe:
             msg = "sampler='paired' needs masks; a table's perturbed rows have no complement. "
             msg += "Use sampler='random'"
             raise InputError(msg)
+        if self.paired:
+            self.asked = self.asked.in_pairs()
         kernel = settings.kernel
         if kernel is None:
             kernel = ON_MASKS if self.by_masks else ON_TABLES
