@@ -672,3 +672,24 @@ def test_more_coalitions_than_any_computer_can_ask(cls, how, d):
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
     assert model.calls == 0
+
+
+def test_a_ranking_of_all_features_is_no_goal():
+    explainer = cx.BayesSHAP(Bumpy(4, 0), cx.Masks(4))
+    for k in (4, 99):
+        with pytest.raises(cx.InputError, match="says nothing of 4 features"):
+            explainer.explain(stop=cx.RankingSettled(k, 0.95))
+    assert explainer.explain(stop=cx.RankingSettled(4, 0.95, ordered=True)).n_queries
+
+
+def test_what_a_masked_array_hides_is_no_answer():
+    explainer = cx.BayesSHAP(lambda m: np.ma.masked_less(m.sum(axis=1) * 1.0, 1), cx.Masks(3))
+    with pytest.raises(cx.ModelError, match="nan"):
+        explainer.explain()
+
+
+@pytest.mark.parametrize(("level", "hint"), [(95, True), (1.5, False), (2, False), (200, False)])
+def test_only_percentages_are_taken_for_percentages(level, hint):
+    with pytest.raises(cx.InputError) as caught:
+        cx.BayesSHAP(Bumpy(3, 0), cx.Masks(3)).explain(level=level)
+    assert ("did you mean" in str(caught.value)) == hint

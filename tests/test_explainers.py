@@ -672,3 +672,40 @@ def test_the_row_asked_twice_is_the_instance_and_stands_last(cls, frame):
     assert not (calls[1][:-1] == X[7]).all(axis=1).any()
     assert sum(len(rows) for rows in calls) == e.n_model_rows
     assert e.n_queries == 41
+
+
+@pytest.mark.parametrize("posterior", ["linear", "gp"])
+def test_a_value_that_no_perturbation_has_is_not_measured(posterior):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "city": rng.choice(["Rome", "Oslo"], 200)})
+
+    def model(rows):
+        return rows["a"].to_numpy() + 10 * (rows["city"] == "Paris").to_numpy()
+
+    e = cx.BayesLIME(model, X, posterior=posterior).explain(
+        {"a": 1.0, "city": "Paris"}, queries=300
+    )
+    assert e.mean[1] == pytest.approx(0, abs=1e-9)
+    assert e.interval().width[1] > 0.3
+    assert "exact" not in str(e)
+    assert "no perturbation had the instance's value of city" in str(e)
+    scale = np.sqrt(np.diagonal(e.covariance))
+    np.testing.assert_allclose(scale, e.sd)
+    seen = cx.BayesLIME(model, X, posterior=posterior).explain(
+        {"a": 1.0, "city": "Rome"}, queries=300
+    )
+    assert "no perturbation" not in str(seen)
+
+
+@pytest.mark.parametrize("posterior", ["linear", "gp"])
+def test_without_a_remainder_is_not_exact(posterior):
+    def veto(masks):
+        rare = masks[:, :3].all(axis=1) & ~masks[:, 3:7].any(axis=1)
+        return masks @ np.arange(1.0, 11.0) - 5 * rare
+
+    straight = cx.BayesSHAP(lambda m: m @ np.arange(1.0, 11.0), cx.Masks(10), posterior=posterior)
+    e = straight.explain(queries=60)
+    assert "without a remainder" in str(e)
+    assert "without a remainder" not in str(straight.explain(queries=1024))
+    bent = cx.BayesSHAP(veto, cx.Masks(10), posterior=posterior).explain(queries=400, seed=1)
+    assert "without a remainder" not in str(bent)

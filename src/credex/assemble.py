@@ -16,6 +16,9 @@ from credex.loop import State
 from credex.posteriors import Belief, ErrorPosterior
 from credex.recipes.base import Fitted, Recipe
 
+STRAIGHT = "all that was asked adds up without a remainder; what was not asked need not"
+"""Said of intervals without width that are not exact: a rule for few cases would not show."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assembly:
@@ -49,6 +52,7 @@ class Assembly:
         d = len(nb.names)
         k = 1 if a.full is None else len(a.full)
         f = state.fitted or nothing_known(d, k)
+        straight = (STRAIGHT,) if not f.exact and fits_exactly(f.belief) else ()
         labels, light = self.labels, not nb.by_masks  # a picture should not be kept for its labels
         return Explanation(
             method=self.method,
@@ -77,12 +81,18 @@ class Assembly:
             posterior=f.posterior,
             sampler=s.sampler_name,
             recipe=s.recipe,
-            notes=self.notes + f.notes,
+            notes=self.notes + f.notes + straight,
             label=nb.label,
             payload=nb.payload(),
             settings=later(self.settings),
             asked=a,
         )
+
+
+def fits_exactly(belief: Belief) -> bool:
+    """Whether nothing is left over but rounding, although not all importances are zero."""
+    largest = float(np.abs(belief.mean).max(initial=0.0))
+    return bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest) and largest > 0
 
 
 def nothing_known(d: int, k: int) -> Fitted:

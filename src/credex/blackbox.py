@@ -64,6 +64,8 @@ class BlackBox:
         self.classes: tuple[Any, ...] | None = tuple(np.asarray(classes).tolist()) if flat else None
         self.target = target
         self._index = self._resolve(target)
+        self.token = object()
+        """Stands for the model in what it answered; a copy in another process has another one."""
         self.speed: Speed | None = None
         """Of the last call."""
         self.trust = 0
@@ -146,10 +148,11 @@ class BlackBox:
         return tuple(str(i) for i in range(k))
 
 
-def check_repeat(first: Floats, second: Floats, same: float = SAME) -> None:
+def check_repeat(first: Floats, second: Floats, same: float = SAME, *, begun: bool = False) -> None:
     """Raise if a model gave two answers, ``(k,)`` each, for the same row.
 
     ``same``: how far they may differ, relative to their size; the answer's own `Reply.same`.
+    ``begun``: the first is from an explanation that is gone on from.
     """
     gap = np.abs(first - second)
     if (gap <= same).all():
@@ -157,6 +160,11 @@ def check_repeat(first: Floats, second: Floats, same: float = SAME) -> None:
     if np.any(gap > same * np.maximum(1.0, np.abs(first))):
         j = int(np.argmax(gap))
         msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "
+        if begun:
+            msg = (
+                f"the explanation to go on from has f(x) = {first[j]:.10g}, but the model answers "
+            )
+            msg += f"{second[j]:.10g} now: it is another one. Begin anew. "
         if np.all(gap <= NEARLY * np.maximum(1.0, np.abs(first))):
             msg += "If it computes in single precision, return float32, not numbers cast from it. "
         msg += "If it is random on purpose, say noisy=True"
@@ -196,10 +204,8 @@ def _as_floats(raw: Any, source: str) -> Floats:
         msg = f"the model returned a list of {len(raw)} arrays (a multi-output classifier?); "
         msg += "wrap it in a function that returns one (n, k) array"
         raise ModelOutputError(msg)
-    if "torch" in sys.modules and hasattr(raw, "detach"):
-        raw = raw.detach().cpu().numpy()
     try:
-        a = np.asarray(raw)
+        a = np.asarray(_bare(raw))
     except ValueError as cause:
         msg = f"the model returned rows of different lengths: {cause}"
         raise ModelOutputError(msg) from cause
@@ -207,7 +213,7 @@ def _as_floats(raw: Any, source: str) -> Floats:
         try:
             return np.asarray(a, dtype=np.float64)
         except (TypeError, ValueError):
-            sample = a.ravel()[0] if a.size else None
+            sample = a.ravel()[:1].tolist()[0] if a.size else None
             msg = f"the model returned {sample!r} where a number is needed"
             if source == "predict":
                 msg += "; it predicts labels: give a model with predict_proba, or a function "
@@ -217,6 +223,15 @@ def _as_floats(raw: Any, source: str) -> Floats:
         msg = f"the model returned values of type {a.dtype}; real numbers are needed"
         raise ModelOutputError(msg)
     return np.asarray(a, dtype=np.float64)
+
+
+def _bare(raw: Any) -> Any:
+    """Take outputs out of tensors and masks; what is hidden is not an answer."""
+    if isinstance(raw, np.ma.MaskedArray):
+        return np.ma.filled(raw.astype(np.float64), np.nan)
+    if "torch" in sys.modules and hasattr(raw, "detach"):
+        return raw.detach().cpu().numpy()
+    return raw
 
 
 def _is_2d(first: Any) -> bool:

@@ -16,7 +16,7 @@ def check_level(level: float) -> float:
         msg = f"level must be a number between 0 and 1, for example 0.95; got {level!r}"
         raise InputError(msg)
     if not 0.0 < float(level) < 1.0:
-        hint = f" (did you mean {float(level) / 100:g}?)" if 1.0 < float(level) < 100.0 else ""
+        hint = f" (did you mean {float(level) / 100:g}?)" if 10.0 <= float(level) < 100.0 else ""
         msg = f"level must lie strictly between 0 and 1, for example 0.95; got {level!r}{hint}"
         raise InputError(msg)
     return float(level)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 from credex.assemble import Assembly
 from credex.batch import Case, drive
@@ -78,6 +78,11 @@ class Engine(ABC):
             if json.dumps(own, default=str) != json.dumps(given, default=str):
                 msg = "start= is an explanation of another instance; leave it out"
                 raise InputError(msg)
+            then, data = case.start.settings.get("data"), self._digest(nb)
+            if then is not None and data is not None and data() != then:
+                msg = "this explanation was made of other data (rows, weights or bins) than the "
+                msg += "explainer has now: what was asked does not fit. Begin anew"
+                raise InputError(msg)
             asked = case.start.asked
             if options.posterior == "auto" and case.start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
@@ -108,10 +113,16 @@ class Engine(ABC):
             (*recipe.why, *self._notes(nb, options)),
             recipe,
             desk.box,
-            partial(_told, options, self.default_sampler, cohort),
+            partial(_told, options, self.default_sampler, cohort, self._digest(nb)),
         )
-        box = desk.box if alone else None
-        return run(recipe, plan, make, batch_rows=desk.most_rows(nb.row_bytes), box=box)
+        return run(
+            recipe,
+            plan,
+            make,
+            batch_rows=desk.most_rows(nb.row_bytes),
+            box=desk.box if alone else None,
+            by=desk.box.token,
+        )
 
     def desk(self, options: Options, *, sharing: bool = False) -> Desk:
         """Return a desk for the model with these options."""
@@ -147,6 +158,14 @@ class Engine(ABC):
     @staticmethod
     @abstractmethod
     def _units(nb: Neighbourhood) -> tuple[str, ...]: ...
+
+    kind: ClassVar[Literal["coalitions", "perturbations"]]
+    """What is made of the data of a domain."""
+
+    def _digest(self, nb: Neighbourhood) -> Callable[[], str] | None:
+        """What names the data, for tables: made when it is asked for."""
+        found = getattr(nb, "digest", None)
+        return None if found is None else partial(found, self.kind)
 
     def _settings(self, o: Options) -> Settings:
         sampler, name = o.sampler_object(self.default_sampler)
@@ -229,9 +248,12 @@ def _fingerprint(o: Options, default_sampler: str) -> dict[str, Any]:
     }
 
 
-def _told(o: Options, default_sampler: str, cohort: Any) -> dict[str, Any]:
+def _told(
+    o: Options, default_sampler: str, cohort: Any, digest: Callable[[], str] | None
+) -> dict[str, Any]:
     """Settings of a run, as an explanation carries them."""
-    own = {"seed": int(o.seed), "cohort": cohort, "options": o.kept()}
+    data = None if digest is None else digest()
+    own = {"seed": int(o.seed), "cohort": cohort, "options": o.kept(), "data": data}
     return {**_fingerprint(o, default_sampler), **own}
 
 

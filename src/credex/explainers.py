@@ -55,6 +55,7 @@ class BayesSHAP(Explainer):
     """
 
     method = "BayesSHAP"
+    kind = "coalitions"
     default_sampler = "paired"
     default_prior = FLAT
     default_ceiling = 2_000
@@ -150,6 +151,7 @@ class BayesLIME(Explainer):
     """
 
     method = "BayesLIME"
+    kind = "perturbations"
     default_sampler = "random"
     default_prior = Prior()
     default_ceiling = 5_000

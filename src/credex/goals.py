@@ -11,7 +11,7 @@ from credex.checks import check_count, check_width
 from credex.errors import BudgetError, InputError
 from credex.loop import Plan
 from credex.recipes.base import Recipe
-from credex.stopping import AnyOf, RelativeWidth, Rule, Width
+from credex.stopping import AnyOf, RankingSettled, RelativeWidth, Rule, Width
 
 RELATIVE_WIDTH = 0.2
 """Default precision: every interval at most this share of the largest importance."""
@@ -81,6 +81,14 @@ class Goals:
             raise BudgetError(msg, minimum=MOST_EXHAUSTIVE + 1)
         return int(recipe.everything)
 
+    def _check_ranking(self, d: int) -> None:
+        """Raise if the top k are all there is: their set is settled before a query is asked."""
+        for rule in self.rules:
+            if isinstance(rule, RankingSettled) and rule.k >= d and not rule.ordered:
+                msg = f"RankingSettled(k={rule.k}) says nothing of {d} features: all of them are "
+                msg += f"always among the top {rule.k}. Use a smaller k, or ordered=True"
+                raise InputError(msg)
+
     def plan(self, recipe: Recipe, default_ceiling: int) -> Plan:
         """Make the plan for one instance; too small a budget fails here, before any query."""
         ceiling, reason = self.ceiling, self.reason
@@ -96,6 +104,7 @@ class Goals:
             raise BudgetError(msg, minimum=least)
         if ceiling is None:
             ceiling = least if exhaustive else max(default_ceiling, 4 * recipe.minimum)
+        self._check_ranking(len(recipe.neighbourhood.names))
         usual = max(FIRST_LOOK, 4 * (recipe.d + 2))
         first = first_look(recipe.d, recipe.settings.query_seconds, usual)
         first = max(min(first, ceiling), min(least, ceiling))

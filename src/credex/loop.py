@@ -127,6 +127,7 @@ def run(
     *,
     batch_rows: int,
     box: BlackBox | None,
+    by: object,
 ) -> Run:
     """Yield asks (send the answers back) and states until a rule, the ceiling or exactness stops.
 
@@ -143,10 +144,14 @@ def run(
     box
         The model: calls are kept short if it is slow, and few if it is quick. ``None`` in a batch,
         where calls are stacked anyway.
+    by
+        Stands for the model: what it asked before is not doubted.
     """
     clock = _Clock(recipe, plan, make)
     most: Callable[[], int] = (lambda: batch_rows) if box is None else _Pace(recipe, batch_rows)
     recipe.limit, recipe.looks = plan.ceiling, not plan.fixed
+    recipe.unsure = recipe.unsure and recipe.asked.by is not by
+    recipe.asked = replace(recipe.asked, by=by)
     try:
         yield from _opened(recipe, clock, box, batch_rows, most)
         while True:

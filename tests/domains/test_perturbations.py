@@ -227,7 +227,7 @@ def test_bin_labels() -> None:
     assert Bins.of(np.array([np.nan]), 4).label(0, "age", number_texts) == "age present"
     data = mixed()
     assert Tabular(data).at(data.iloc[100]).feature_labels[3] == (
-        "2021-04-10 12:00:00 < on ≤ 2021-12-06 06:00:00"
+        "2021-04-10 12:00 < on ≤ 2021-12-06 06:00"
     )
     days = pl.DataFrame(
         {"d": pl.Series([18262, 18263, 18264, 18265], dtype=pl.Int32).cast(pl.Date)}

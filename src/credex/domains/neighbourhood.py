@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -90,17 +90,18 @@ class TabularNeighbourhood:
             cell = encode(value)
         except TypeError:
             code = self._domain.code_of(j, value)
-            if code is None:
-                raise InputError(
-                    f"column {x.names[j]!r}: {value!r} ({type(value).__name__}) cannot be kept in "
-                    "JSON; convert the column to text, numbers or dates"
-                ) from None
-            return {"row": code}
+            return {"unkept": repr(value)} if code is None else {"row": code}
         if x.kinds[j] == "date" and isinstance(cell, dict):
             ticks = x.form.ticks(x.columns[j])
             if ticks is not None:
                 cell["ticks"] = ticks
         return cell
+
+    def digest(self, kind: Literal["coalitions", "perturbations"]) -> str:
+        """Name of the data that coalitions, or perturbations, are made of."""
+        if kind == "coalitions":
+            return self._population.background_digest
+        return self._population.digest(self._domain.bins, self._domain.around)
 
     # ---- coalitions (BayesSHAP) -------------------------------------------------------------
 
@@ -335,9 +336,8 @@ def _date_texts(x: Table, j: int, edges: Floats) -> list[str]:
     values = [plain(value) for value in x.form.objects(x.column_from_floats(j, np.floor(edges)))]
     moments = [value for value in values if isinstance(value, dt.datetime)]
     if len(moments) == len(values):
-        whole_days = all(value.time() == dt.time() for value in moments)
-        return [
-            str(value.date()) if whole_days else value.strftime("%Y-%m-%d %H:%M:%S")
-            for value in moments
-        ]
+        times = [value.time() for value in moments]
+        form = "%Y-%m-%d %H:%M:%S" if any(t.second or t.microsecond for t in times) else "%F %H:%M"
+        form = form if any(t != dt.time() for t in times) else "%Y-%m-%d"
+        return [value.strftime(form.replace("%F", "%Y-%m-%d")) for value in moments]
     return [str(value) for value in values]

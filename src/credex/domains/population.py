@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from credex.domains.bins import Bins
 from credex.domains.codes import Codes, Likeness
+from credex.domains.digest import digest
 from credex.domains.draws import blocks
 from credex.domains.forms import Kind
 from credex.domains.places import Places
@@ -120,6 +121,7 @@ class Population:
         self.key = key
         self._bins = bins
         self._most = most
+        self._digests: dict[tuple[Any, ...], str] = {}
         self._marginals: dict[int, Marginal] = {}
         self.labels: dict[tuple[int, int], str] = {}
         self._last: tuple[tuple[int, int, int], Draws] | None = None
@@ -127,6 +129,20 @@ class Population:
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without the last draws, which are quick to make again."""
         return {**self.__dict__, "_last": None}
+
+    def digest(self, *settings: Any) -> str:
+        """Name of the rows and weights that perturbations are drawn from."""
+        if settings not in self._digests:
+            groups = self.feature_of.tolist()
+            known = digest(self.table, self.roles, self.weights, self._bins, groups, *settings)
+            self._digests[settings] = known
+        return self._digests[settings]
+
+    @once
+    def background_digest(self) -> str:
+        """Name of the rows and weights that stand in for a switched-off feature."""
+        made = self.background
+        return digest(made.table, self.roles, made.summary.weights, self.feature_of.tolist())
 
     @once
     def background(self) -> Background:

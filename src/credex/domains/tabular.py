@@ -215,6 +215,12 @@ class Tabular:
     def _restored(self, j: int, cell: Any) -> Any:
         """One stored value as a column of one row (or a list of one)."""
         table = self._table
+        if isinstance(cell, dict) and "unkept" in cell:
+            raise InputError(
+                f"column {table.names[j]!r}: {cell['unkept']} is of a type that explanations do "
+                "not keep, so that they cannot be gone on from; convert the column to text, "
+                "numbers or dates"
+            )
         if isinstance(cell, dict) and "ticks" in cell:
             ticks = np.array([cell["ticks"]], dtype=np.int64)
             return table.form.from_ticks(table.columns[j], ticks)

@@ -42,7 +42,7 @@ def intervals(
     names = [label(e, i, longest) for i in at] + ([f"… and {left_out} more"] if left_out else [])
     ax.set_yticks(range(lines), names, **PLAIN)
     ax.set_ylim(lines - 0.4, -1.2 if own else -0.6)
-    _dress(ax, np.concatenate([means, outer.lower[at, j], outer.upper[at, j]]))
+    power = _dress(ax, np.concatenate([means, outer.lower[at, j], outer.upper[at, j]]))
     if np.isnan(means).all():
         ax.set_xticks([0.0])
         words = "too little was asked to say more"
@@ -51,7 +51,7 @@ def intervals(
         _numbers(ax, e, j, at, outer.level)
     said, start = show.prediction(e, j)
     title(ax, room, f"{e.method}: {said}", start.replace("R² ", "R²\u00a0"))
-    _below(ax, e, outer.level, room, own=own)
+    _below(ax, e, outer.level, room, power, own=own)
     return ax
 
 
@@ -103,8 +103,8 @@ def _row(ax: Axes, y: int, mean: float, ends: list[float], peak: float) -> None:
     )
 
 
-def _dress(ax: Axes, ends: Floats) -> None:
-    """Zero line, guides from label to dot, no box."""
+def _dress(ax: Axes, ends: Floats) -> int:
+    """Zero line, guides from label to dot, no box; the power of ten that its numbers are in."""
     from matplotlib import rcParams
     from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter
 
@@ -125,6 +125,8 @@ def _dress(ax: Axes, ends: Floats) -> None:
     numbers.set_powerlimits((power, power))
     thousands = power == 0 and np.abs(seen).max() >= 1000
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}") if thousands else numbers)
+    ax.xaxis.get_offset_text().set_visible(False)  # it would lie on the label, which says it
+    return power
 
 
 def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> None:
@@ -143,7 +145,7 @@ def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> N
         widths = [
             text_to_path.get_text_width_height_descent(c, font, ismath=False)[0] for c in column
         ]
-        reach += 10 + max(widths)  # flush right, in points
+        reach += 16 + max(widths)  # flush right, in points
         for y, words in enumerate(column, start=-1):
             ax.annotate(
                 words,
@@ -169,12 +171,13 @@ def _unit(e: Explanation) -> str:
     return words
 
 
-def _below(ax: Axes, e: Explanation, level: float, room: float, *, own: bool) -> None:
+def _below(ax: Axes, e: Explanation, level: float, room: float, power: int, *, own: bool) -> None:
     """Label of the axis and, below it, what it cost, what the lines are and why it ended."""
     lines = "" if e.exact else f"thin: {show.percent(level)}, thick: 50 % · "
     footer = f"{e.n_queries:,} queries · {lines}{show.ending(e)}"
     footer = footer if own else textwrap.fill(footer, columns(room, "small"))
-    words = textwrap.fill(f"importance ({_unit(e)})", columns(room, "medium"))
+    words = f"importance{show.times(power)} ({_unit(e)})"
+    words = textwrap.fill(words, columns(room, "medium"))
     gap = "\n" * (footer.count("\n") + 1)  # the label keeps the place free
     ax.set_xlabel(words + gap, **PLAIN)
     ax.annotate(

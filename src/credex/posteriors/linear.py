@@ -19,7 +19,7 @@ from credex.posteriors.rows import Rows
 from credex.posteriors.scaled import Scaled
 from credex.posteriors.spd import inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
-from credex.typing import Design, Floats, Weights
+from credex.typing import Design, Floats, Masks, Weights
 
 InterceptKind = Literal["flat", "none"]
 
@@ -301,9 +301,20 @@ class LinearPosterior:
             kept.release()
         return found
 
+    @once
+    def unseen(self) -> Masks:
+        """``(d,)``: features that no row has, of which the prior alone speaks."""
+        seen = (self.products[0].diagonal() > 0) | (self.moments.z_mean != 0)
+        return np.asarray(~seen)
+
+    def _prior_share(self) -> Floats:
+        """Variances ``(d, k)`` of the unseen features: the paper's, no misfit tells of them."""
+        return np.where(self.unseen[:, None], np.outer(self._v.diagonal(), self._scale2), 0.0)
+
     def robust_variance(self, *, fraction: float = 0.0) -> Floats:
         """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
-        return self._out((1 - fraction) * self._robust_parts[0] + np.square(self._bias))
+        out = (1 - fraction) * self._robust_parts[0] + np.square(self._bias)
+        return self._out(out + self._prior_share() if self.unseen.any() else out)
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
         """Leverage-corrected sandwich (HC3) and the prior's pull.
@@ -314,8 +325,10 @@ class LinearPosterior:
         (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
         b = self._bias
-        data = (1 - fraction) * sandwich.covariance(self)
-        return self._out(data + np.einsum("ik,jk->ijk", b, b))
+        out = (1 - fraction) * sandwich.covariance(self) + np.einsum("ik,jk->ijk", b, b)
+        i = np.arange(self.d)
+        out[i, i] += self._prior_share()
+        return self._out(out)
 
     @property
     def v(self) -> Floats:

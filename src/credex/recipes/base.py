@@ -59,6 +59,8 @@ class Asked:
         ``(n, B, k)`` values by background row, only for ``background_uncertainty``.
     base_by_row
         ``(B, k)`` likewise of the empty coalition.
+    by
+        Stands for the model that answered, as long as it is in memory.
     """
 
     rows: Rows = field(default_factory=Rows)
@@ -72,6 +74,7 @@ class Asked:
     checked: bool = False
     by_row: Floats | None = None
     base_by_row: Floats | None = None
+    by: object = None
 
     def spend(self, answers: list[Answer], queries: int, **changes: Any) -> Asked:
         """Return the same with the cost of ``answers`` added, and other ``changes``."""
@@ -168,6 +171,8 @@ class Recipe(Protocol):
     """Whether the run may stop at any of several looks; the loop sets it."""
     why: tuple[str, ...]
     """Why this posterior was chosen, if it was."""
+    unsure: bool
+    """Whether what was asked before may be another model's."""
 
     @property
     def d(self) -> int:

@@ -55,6 +55,7 @@ class CoalitionRecipe:
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
         self.asked = Asked() if asked is None else asked
+        self.unsure = self.begun = self.asked.full is not None
         self.active = np.asarray(neighbourhood.active, dtype=np.bool_)
         if settings.recipe == "paper":  # the paper has no notion of features known beforehand
             self.active = np.ones(len(self.active), dtype=np.bool_)
@@ -139,6 +140,13 @@ class CoalitionRecipe:
         due = self._repeats_of_ends(self.asked.rows.n + coming) - self._anchor_repeats
         room = (self.limit - self.asked.n_queries - coming) // 2
         return int(max(min(due, room), 0))
+
+    @property
+    def _to_repeat(self) -> bool:
+        """Whether to ask for f(x) again: once, and where it is no query, once more to go on."""
+        if self.settings.noisy:
+            return False
+        return not self.asked.checked or (self.unsure and not self._repeat_cost)
 
     def _affords_repeat(self, ceiling: float) -> bool:
         """Not if the ceiling is just enough for the whole game: the answer comes first."""
@@ -266,9 +274,8 @@ class CoalitionRecipe:
                 joined=and_full(nb, wide) if self._repeat_cost and not paper else None,
             )
             asks = [ask]
-            again = self._affords_repeat(self.limit) and not (
-                self.asked.checked or self.settings.noisy
-            )
+            again = self._affords_repeat(self.limit) and self._to_repeat
+            self.unsure = False
             due = self._anchors_due(e - s)
             if due:
                 asks += self._ends(due)
@@ -311,7 +318,8 @@ class CoalitionRecipe:
     def _check_repeat(self, again: Answer) -> None:
         link = self.settings.link
         second = self._linked(again.y)[0]
-        check_repeat(unlinked(self.full, link), unlinked(second, link), again.same)
+        first, second = unlinked(self.full, link), unlinked(second, link)
+        check_repeat(first, second, again.same, begun=self.begun)
 
     def _linked(self, y: Outputs) -> Outputs:
         return linked(y, self.settings.link)

@@ -111,7 +111,11 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         if self.asked.rows.n < self.d + 2:
             return None
         g = self.gp()
-        belief = Belief(g.mean, g.scale, g.dof)
+        scale, unseen = g.scale, np.flatnonzero(self.unseen())
+        if len(unseen):  # what the outputs spread is all that can be said
+            scale = scale.copy()
+            scale[unseen, unseen] = np.maximum(scale[unseen, unseen], self.asked.rows.y().var(0))
+        belief = Belief(g.mean, scale, g.dof)
         if self.settings.noisy:
             belief = never_certain(belief, self.asked.full)
         error, r2 = self._misfit(g)
@@ -124,6 +128,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
             intercept=g.intercept,
             local_prediction=np.asarray(g.intercept + self.origin @ g.mean),
             selected=np.ones((self.d, len(g.intercept)), dtype=np.bool_),
+            notes=self._unseen_note(),
         )
 
     def _misfit(self, g: SurrogateGP) -> tuple[ErrorPosterior, Floats]:

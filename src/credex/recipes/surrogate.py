@@ -38,7 +38,7 @@ from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Design, Floats, Ints, Native, Weights
+from credex.typing import Design, Floats, Ints, Masks, Native, Weights
 from credex.value import Ask
 
 ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
@@ -57,6 +57,7 @@ class SurrogateRecipe:
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
         self.asked = Asked() if asked is None else asked
+        self.unsure = self.begun = self.asked.full is not None
         self.by_masks = bool(neighbourhood.by_masks)
         self.origin = np.asarray(neighbourhood.design_at, dtype=np.float64)
         self.paired = bool(settings.sampler.paired)
@@ -120,6 +121,13 @@ class SurrogateRecipe:
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
         return int(max(min(left, self.unasked), 0))
+
+    @property
+    def _to_repeat(self) -> bool:
+        """Whether to ask for f(x) again: once, and where it is no query, once more to go on."""
+        if self.settings.noisy:
+            return False
+        return not self.asked.checked or (self.unsure and not self._repeat_cost)
 
     def _affords_repeat(self, ceiling: float) -> bool:
         return not self.everything <= ceiling < self.everything + self._repeat_cost
@@ -204,9 +212,8 @@ class SurrogateRecipe:
                     joined=and_full(nb, masks),
                 )
             asks = [ask]
-            again = self._affords_repeat(self.limit) and not (
-                self.asked.checked or self.settings.noisy
-            )
+            again = self._affords_repeat(self.limit) and self._to_repeat
+            self.unsure = False
             if again:
                 asks.append(self._instance())
             answers = yield asks
@@ -223,7 +230,8 @@ class SurrogateRecipe:
             if again and self.asked.full is not None:
                 link, again_y = self.settings.link, linked(answers[1].y, self.settings.link)[0]
                 first = unlinked(self.asked.full, link)
-                check_repeat(first, unlinked(again_y, link), answers[1].same)
+                second = unlinked(again_y, link)
+                check_repeat(first, second, answers[1].same, begun=self.begun)
         # what was looked at and left is gone
         if isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at:
             self.asked = replace(self.asked, cursor=stream.at)
@@ -343,8 +351,21 @@ class SurrogateRecipe:
             np.asarray(intercept),
             np.asarray(intercept + self.origin @ belief.mean),
             selected,
-            selection_note(keep, self.d),
+            selection_note(keep, self.d) + (() if exact else self._unseen_note()),
         )
+
+    def unseen(self) -> Masks:
+        """``(d,)``: features whose value in the instance no perturbation had."""
+        if isinstance(self._posterior, LinearPosterior):
+            return self._posterior.unseen
+        seen = [z.any(axis=0) for z, _, _ in self.asked.rows.chunks()]
+        return np.asarray(~np.any(seen, axis=0), dtype=np.bool_)
+
+    def _unseen_note(self) -> tuple[str, ...]:
+        names = [self.neighbourhood.names[j] for j in np.flatnonzero(self.unseen())]
+        if not names:
+            return ()
+        return (f"no perturbation had the instance's value of {', '.join(names)}: not measured",)
 
     @property
     def _robust(self) -> bool:
