@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -127,3 +129,25 @@ def test_values_that_json_does_not_hold_are_explained_all_the_same():
     assert cx.Explanation.from_json(e.to_json()).mean[1] == e.mean[1]
     with pytest.raises(InputError, match="do not keep"):
         explainer.refine(e, queries=20)
+
+
+def test_decimals_and_lengths_of_time_survive_json():
+    rng = np.random.default_rng(0)
+    lengths = pd.to_timedelta(rng.integers(0, 99, 40), unit="h")
+    frame = pd.DataFrame({"n": rng.normal(size=40), "took": lengths})
+    frame["price"] = [Decimal(int(i)) / 10 for i in rng.integers(0, 50, 40)]
+    explainer = cx.BayesSHAP(lambda rows: rows["n"].to_numpy(), frame.iloc[:20])
+    e = explainer.explain(frame.iloc[30])
+    back = cx.Explanation.from_json(e.to_json())
+    now, then = back.values, e.values  # noqa: PD011 - of explanations
+    assert now == then
+    assert [type(v) for v in now] == [type(v) for v in then]
+    assert str(back) == str(e)
+    assert cx.BayesLIME(lambda rows: rows["n"].to_numpy(), frame).explain(frame.iloc[3]).to_json()
+
+
+def test_as_many_widths_as_outputs_also_if_the_answer_is_exact():
+    explainer = cx.BayesSHAP(lambda m: np.column_stack([m[:, 0], m[:, 1]]) * 1.0, cx.Masks(3))
+    with pytest.raises(InputError, match="3 numbers, but the model has 2 outputs"):
+        explainer.explain(width=[0.1, 0.2, 0.3])
+    assert explainer.explain(width=[0.1, 0.2]).exact

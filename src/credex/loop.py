@@ -309,6 +309,9 @@ class _Clock:
             return None
         fitted = r.fit()
         if fitted is not None and fitted.exact:
+            for rule in plan.rules:
+                if isinstance(rule, Width):
+                    rule.limits(fitted.belief.mean)  # as many widths as outputs?
             return self._state(fitted, "exact", converged=True)
         state = self._state(fitted, None, converged=False) if plan.rules or not spent else None
         if state is not None and r.settings.sampler_name != "exhaustive" and fitted is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import math
 from dataclasses import fields
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,12 +166,26 @@ def _value(v: Any) -> Any:  # noqa: PLR0911 - one case a line
         return float(v) if math.isfinite(v) else {"float": str(float(v))}
     if isinstance(v, tuple):
         return {"tuple": [_value(x) for x in v]}
+    if isinstance(v, Decimal | dt.timedelta | np.timedelta64):
+        return _amount(v)
     if hasattr(v, "isoformat"):
         kind = "timestamp" if type(v).__name__ == "Timestamp" else type(v).__name__
         return {kind: v.isoformat()}
-    if isinstance(v, np.datetime64 | np.timedelta64):
+    if isinstance(v, np.datetime64):
         return {"timestamp": str(v)}
     return {"text": str(v)}
+
+
+def _amount(v: Decimal | dt.timedelta | np.timedelta64) -> dict[str, Any]:
+    """JSON for decimals and lengths of time: pandas' in nanoseconds, Python's in microseconds."""
+    if isinstance(v, Decimal):
+        return {"decimal": str(v)}
+    if isinstance(v, np.timedelta64):
+        unit, step = np.datetime_data(v.dtype)
+        return {"timedelta64": [int(v.astype(np.int64)) * step, unit]}
+    if type(v) is dt.timedelta:
+        return {"timedelta": v // dt.timedelta(microseconds=1)}
+    return {"Timedelta": int(np.timedelta64(v, "ns").astype(np.int64))}
 
 
 def _unvalue(raw: Any) -> Any:
@@ -185,9 +201,22 @@ def _unvalue(raw: Any) -> Any:
 
         return pd.Timestamp(v)
     if kind in ("date", "datetime", "time"):
-        import datetime as dt
-
         return getattr(dt, kind).fromisoformat(v)
+    return _known_amount(kind, v)
+
+
+def _known_amount(kind: str, v: Any) -> Any:
+    """Read what `_amount` wrote; anything else is text."""
+    if kind == "decimal":
+        return Decimal(v)
+    if kind == "timedelta64":
+        return np.timedelta64(*v)
+    if kind == "timedelta":
+        return dt.timedelta(microseconds=v)
+    if kind == "Timedelta" and not isinstance(v, str):  # older files hold ISO text
+        import pandas as pd
+
+        return pd.Timedelta(v, unit="ns")
     return v
 
 

@@ -30,7 +30,7 @@ ENDS = {
     "ranking settled": "the ranking is settled",
     "wall clock": "the time was up",
     "ceiling": "the queries ran out before the precision was met (raise max_queries=)",
-    "max_queries": "max_queries was reached",
+    "max_queries": "the queries ran out before the precision was met",
     "model error": "the model failed",
     "running": "not finished yet",
 }

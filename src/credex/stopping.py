@@ -103,7 +103,8 @@ class Width(Combines):
         """Return the widths allowed for a ``(d, k)`` array of means."""
         k = mean.shape[1]
         if isinstance(self.width, tuple) and len(self.width) != k:
-            msg = f"width has {len(self.width)} numbers, but the model has {k} outputs"
+            outputs = f"{k} outputs" if k > 1 else "one output"
+            msg = f"width has {len(self.width)} numbers, but the model has {outputs}"
             raise InputError(msg)
         return np.broadcast_to(np.asarray(self.width, dtype=np.float64), mean.shape)
 
