@@ -294,3 +294,18 @@ def test_a_sampler_that_chooses_nothing(method):
     assert good.box.trust
     for _ in range(2):
         assert good.explain(FRAME.iloc[3], queries=40, sampler=Nothing()).n_queries <= 2
+
+
+def test_a_much_longer_text_is_not_taken_for_a_quick_one():
+    sizes = []
+
+    def model(texts):
+        sizes.append(len(texts))
+        return np.array([t.count("a") + t.count("b") * t.count("c") for t in texts], dtype=float)
+
+    explainer = cx.BayesSHAP(model, cx.Text(unit="word"), posterior="linear")
+    for _ in range(2):
+        explainer.explain("a b c d e f g h", queries=30)
+    assert len(sizes) == 3
+    explainer.explain(" ".join(["a", "bb", "ccc"] * 20), queries=300)
+    assert len(sizes) == 5

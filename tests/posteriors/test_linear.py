@@ -235,3 +235,14 @@ def test_posteriors_do_not_share_their_memory():
     for p in (first, *twins):
         np.testing.assert_allclose(p.interval(robust=True).width, expected[0], rtol=1e-12)
         alone(1)
+
+
+def test_the_diagonal_of_the_robust_covariance_also_where_no_row_speaks():
+    rng = np.random.default_rng(0)
+    z = rng.random((80, 4)) < 0.5
+    z[:, 2] = False
+    p = LinearPosterior.fit(z, z @ np.arange(4.0) + rng.normal(size=80))
+    np.testing.assert_allclose(np.diag(p.robust_covariance()), p.robust_variance())
+    paper = p.interval(0.95).width[2]
+    assert p.interval(0.95, robust=True).width[2] == pytest.approx(paper, rel=0.05)
+    assert p.unseen.tolist() == [False, False, True, False]
