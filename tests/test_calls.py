@@ -309,3 +309,14 @@ def test_a_much_longer_text_is_not_taken_for_a_quick_one():
     assert len(sizes) == 3
     explainer.explain(" ".join(["a", "bb", "ccc"] * 20), queries=300)
     assert len(sizes) == 5
+
+
+def test_breaking_off_costs_trust_too():
+    model = Counted(lambda masks: masks @ np.arange(12.0) + masks[:, 0] * masks[:, 1])
+    explainer = cx.BayesSHAP(model, cx.Masks(12), posterior="linear")
+    explainer.explain(queries=40)
+    for _ in range(loop.TRUST):
+        next(explainer.iterate(width=1e-9))
+    model.sizes.clear()
+    next(explainer.iterate(width=1e-9))
+    assert model.sizes[0] == 2

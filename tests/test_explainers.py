@@ -698,6 +698,21 @@ def test_a_value_that_no_perturbation_has_is_not_measured(posterior):
 
 
 @pytest.mark.parametrize("posterior", ["linear", "gp"])
+def test_what_cannot_be_measured_does_not_keep_a_run_from_ending(posterior):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=300), "s": rng.choice(list("abc"), 300)})
+    explainer = cx.BayesLIME(lambda rows: rows["a"].to_numpy(), X, posterior=posterior)
+    x = {"a": 1.0, "s": "z"}
+    for goal in ({"width": 0.4}, {"stop": cx.RankingSettled(1, 0.9)}):
+        e = explainer.explain(x, max_queries=1500, **goal)
+        assert e.converged, goal
+        assert e.n_queries < 1500
+    assert np.diff(e.interval().width) > 0
+    *_, last = explainer.iterate(x, width=0.4)
+    assert last.width[1, 0] > 0.4  # states show it
+
+
+@pytest.mark.parametrize("posterior", ["linear", "gp"])
 def test_without_a_remainder_is_not_exact(posterior):
     def veto(masks):
         rare = masks[:, :3].all(axis=1) & ~masks[:, 3:7].any(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 
 import numpy as np
@@ -151,3 +152,61 @@ def test_as_many_widths_as_outputs_also_if_the_answer_is_exact():
     with pytest.raises(InputError, match="3 numbers, but the model has 2 outputs"):
         explainer.explain(width=[0.1, 0.2, 0.3])
     assert explainer.explain(width=[0.1, 0.2]).exact
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_a_batch_does_not_go_on_with_other_data(method):
+    numbers = X.iloc[:, :5].to_numpy()
+    calls = [0]
+
+    def broken(rows):
+        calls[0] += 1
+        if calls[0] > 4:
+            raise KeyboardInterrupt
+        return rows[:, 0] * rows[:, 1] + rows[:, 2]
+
+    domain = cx.Tabular(numbers, background=4)
+    with pytest.raises(cx.InterruptedRun) as caught:
+        method(broken, domain).explain_many(numbers[:9], queries=16, batch_rows=120)
+    partial = caught.value.partial
+    assert any(isinstance(item, cx.Explanation) for item in partial)
+    calls[0] = -99
+    with pytest.raises(InputError, match="other data"):
+        method(broken, cx.Tabular(2 * numbers, background=4)).explain_many(
+            numbers[:9], queries=16, start=partial
+        )
+    whole = method(broken, domain).explain_many(numbers[:9], queries=16, start=partial)
+    assert len(whole) == 9
+
+
+def test_printing_does_not_read_the_training_data(monkeypatch):
+    e = cx.BayesLIME(model, X).explain(X.iloc[3], queries=60)
+
+    def never(*_args, **_options):
+        raise AssertionError("read")
+
+    monkeypatch.setattr("credex.domains.population.digest", never)
+    assert str(e)
+    assert e._repr_html_()
+    e.plot.intervals()
+    assert e.settings["seed"] == 0
+    with pytest.raises(AssertionError, match="read"):
+        e.to_json()
+
+
+def test_explanations_stored_before_data_had_names_are_read():
+    explainer = cx.BayesSHAP(model, cx.Tabular(X, background=5))
+    stored_now = json.loads(explainer.explain(X.iloc[3], queries=60).to_json())
+    assert len(stored_now.pop("data")) == 32
+    old = cx.Explanation.from_json(json.dumps(stored_now))
+    assert old.data is None
+    assert explainer.refine(old, queries=100).n_queries > 60
+
+
+def test_texts_too_short_for_a_ranking_do_not_stop_a_batch():
+    def count(texts):
+        return np.array([t.count("good") - 2.0 * t.count("bad") for t in texts])
+
+    explainer = cx.BayesSHAP(count, cx.Text(unit="word"))
+    texts = ["good bad fine ok then well done", "good film", "bad good day it was not so"]
+    assert len(explainer.explain_many(texts, stop=cx.RankingSettled(2, 0.9))) == 3

@@ -36,6 +36,8 @@ class Assembly:
         The model.
     settings
         Makes what must agree for two runs to share what was asked, and the seed.
+    data
+        Makes the name of the data, if they have one.
     """
 
     method: str
@@ -45,6 +47,7 @@ class Assembly:
     recipe: Recipe
     box: BlackBox
     settings: Callable[[], dict[str, Any]]
+    data: Callable[[], str] | None
 
     def __call__(self, state: State) -> Explanation:
         """Make the explanation."""
@@ -86,6 +89,7 @@ class Assembly:
             payload=nb.payload(),
             settings=later(self.settings),
             asked=a,
+            data=None if self.data is None else later(self.data),
         )
 
 

@@ -104,7 +104,7 @@ def explain_batch(
     rows = explainer.domain.split(X)
     cohorts = _cohorts(cohort, len(rows))
     done = _done(start, len(rows))
-    _check_same_rows(explainer, rows, done)
+    _check_same_rows(explainer, rows, cohorts, done)
     todo = [i for i in range(len(rows)) if done[i] is None]
     jobs = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
     how = _how(explainer, jobs, workers)
@@ -363,14 +363,17 @@ def _done(start: Explanations | None, n: int) -> list[Item]:
     return [item if isinstance(item, Explanation) else None for item in start.items]
 
 
-def _check_same_rows(explainer: Explainer, rows: Sequence[Any], done: Sequence[Item]) -> None:
-    """Raise if what a batch goes on from was made of other rows."""
+def _check_same_rows(
+    explainer: Explainer, rows: Sequence[Any], cohorts: Sequence[Any], done: Sequence[Item]
+) -> None:
+    """Raise if what a batch goes on from was made of other rows, or of other data."""
     for i, item in enumerate(done):
         if isinstance(item, Explanation):
-            own = explainer.domain.at(rows[i]).payload()
-            if json.dumps(own, default=str) != json.dumps(item.payload, default=str):
+            nb = explainer.neighbourhood(Case(rows[i], cohorts[i]))
+            if json.dumps(nb.payload(), default=str) != json.dumps(item.payload, default=str):
                 msg = f"start= has another row at position {i}: it belongs to another X"
                 raise InputError(msg)
+            explainer.check_data(nb, item)
 
 
 def _whole(n: object) -> bool:

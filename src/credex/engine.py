@@ -71,18 +71,16 @@ class Engine(ABC):
         self, case: Case, goals: Goals, options: Options, context: Context
     ) -> tuple[Recipe, Plan]:
         """Look at one instance and plan its run; every check that needs no model happens here."""
-        nb = self._neighbourhood(case)
+        if self.domain.names is not None:  # else instances differ in their features
+            goals.check_ranking(len(self.domain.names))
+        nb = self.neighbourhood(case)
         asked = None
         if case.start is not None:
             own, given = nb.payload(), case.start.payload
             if json.dumps(own, default=str) != json.dumps(given, default=str):
                 msg = "start= is an explanation of another instance; leave it out"
                 raise InputError(msg)
-            then, data = case.start.settings.get("data"), self._digest(nb)
-            if then is not None and data is not None and data() != then:
-                msg = "this explanation was made of other data (rows, weights or bins) than the "
-                msg += "explainer has now: what was asked does not fit. Begin anew"
-                raise InputError(msg)
+            self.check_data(nb, case.start)
             asked = case.start.asked
             if options.posterior == "auto" and case.start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
@@ -113,7 +111,8 @@ class Engine(ABC):
             (*recipe.why, *self._notes(nb, options)),
             recipe,
             desk.box,
-            partial(_told, options, self.default_sampler, cohort, self._digest(nb)),
+            partial(_told, options, self.default_sampler, cohort),
+            self.digest(nb),
         )
         return run(
             recipe,
@@ -162,10 +161,18 @@ class Engine(ABC):
     kind: ClassVar[Literal["coalitions", "perturbations"]]
     """What is made of the data of a domain."""
 
-    def _digest(self, nb: Neighbourhood) -> Callable[[], str] | None:
+    def digest(self, nb: Neighbourhood) -> Callable[[], str] | None:
         """What names the data, for tables: made when it is asked for."""
         found = getattr(nb, "digest", None)
         return None if found is None else partial(found, self.kind)
+
+    def check_data(self, nb: Neighbourhood, start: Explanation) -> None:
+        """Raise if what is gone on from was made of other data."""
+        data = self.digest(nb)
+        if start.data is not None and data is not None and data() != start.data:
+            msg = "this explanation was made of other data (rows, weights or bins) than the "
+            msg += "explainer has now: what was asked does not fit. Begin anew"
+            raise InputError(msg)
 
     def _settings(self, o: Options) -> Settings:
         sampler, name = o.sampler_object(self.default_sampler)
@@ -189,7 +196,8 @@ class Engine(ABC):
             kernel=o.kernel,
         )
 
-    def _neighbourhood(self, case: Case) -> Neighbourhood:
+    def neighbourhood(self, case: Case) -> Neighbourhood:
+        """Look at one instance."""
         if case.cohort is None:
             return self.domain.at(case.x)
         if not isinstance(self.domain, Tabular):
@@ -248,12 +256,9 @@ def _fingerprint(o: Options, default_sampler: str) -> dict[str, Any]:
     }
 
 
-def _told(
-    o: Options, default_sampler: str, cohort: Any, digest: Callable[[], str] | None
-) -> dict[str, Any]:
+def _told(o: Options, default_sampler: str, cohort: Any) -> dict[str, Any]:
     """Settings of a run, as an explanation carries them."""
-    data = None if digest is None else digest()
-    own = {"seed": int(o.seed), "cohort": cohort, "options": o.kept(), "data": data}
+    own = {"seed": int(o.seed), "cohort": cohort, "options": o.kept()}
     return {**_fingerprint(o, default_sampler), **own}
 
 

@@ -53,9 +53,11 @@ class Explanation(Lazily):
         What else a reader should know: how the background was summarised, what was clipped.
     asked
         Everything that was asked and answered; ``refine`` goes on from it.
+    data
+        Name of the training data it was made of, if that is a table: the same for the same values.
     """
 
-    lazy = ("values", "labels", "error_posterior", "r2s", "settings")
+    lazy = ("values", "labels", "error_posterior", "r2s", "settings", "data")
 
     method: str
     names: tuple[str, ...]
@@ -88,6 +90,7 @@ class Explanation(Lazily):
     payload: Any
     settings: dict[str, Any]
     asked: Asked = field(repr=False)
+    data: str | None = None
 
     # -- numbers -------------------------------------------------------------------------------
 

@@ -81,9 +81,9 @@ class Goals:
             raise BudgetError(msg, minimum=MOST_EXHAUSTIVE + 1)
         return int(recipe.everything)
 
-    def _check_ranking(self, d: int) -> None:
+    def check_ranking(self, d: int) -> None:
         """Raise if the top k are all there is: their set is settled before a query is asked."""
-        for rule in self.rules:
+        for rule in self.rules if len(self.rules) == 1 else ():
             if isinstance(rule, RankingSettled) and rule.k >= d and not rule.ordered:
                 msg = f"RankingSettled(k={rule.k}) says nothing of {d} features: all of them are "
                 msg += f"always among the top {rule.k}. Use a smaller k, or ordered=True"
@@ -104,7 +104,6 @@ class Goals:
             raise BudgetError(msg, minimum=least)
         if ceiling is None:
             ceiling = least if exhaustive else max(default_ceiling, 4 * recipe.minimum)
-        self._check_ranking(len(recipe.neighbourhood.names))
         usual = max(FIRST_LOOK, 4 * (recipe.d + 2))
         first = first_look(recipe.d, recipe.settings.query_seconds, usual)
         first = max(min(first, ceiling), min(least, ceiling))

@@ -211,6 +211,8 @@ def _opened(
 ) -> Talk[None]:
     """Ask for the fixed points, alone or along with others."""
     n, ceiling = clock.along(box, batch_rows), clock.plan.ceiling
+    if box is not None and n:
+        box.trust -= 1
     clock.together = n > 0 and (yield from _open_with(recipe, n, ceiling, most))
     if not clock.together:
         yield from recipe.open(ceiling)
@@ -294,8 +296,8 @@ class _Clock:
             return
         if not good:
             box.trust = 0
-        elif self.fresh and self.recipe.asked.checked:
-            box.trust = box.trust - 1 if self.together else TRUST
+        elif self.fresh and self.recipe.asked.checked and not self.together:
+            box.trust = TRUST
 
     def look(self) -> State | None:
         """Fit and check, unless there is nothing to look at yet."""
@@ -315,8 +317,10 @@ class _Clock:
             return self._state(fitted, "exact", converged=True)
         state = self._state(fitted, None, converged=False) if plan.rules or not spent else None
         if state is not None and r.settings.sampler_name != "exhaustive" and fitted is not None:
+            known = fitted.measured
+            look = state if known is fitted else replace(state, fitted=known)
             for rule in plan.rules:
-                reason = rule.check(state)
+                reason = rule.check(look)
                 if reason is not None:
                     return self._state(fitted, reason, converged=rule.precise)
         if spent:

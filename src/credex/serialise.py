@@ -57,6 +57,7 @@ def dumps(e: Explanation) -> str:
     out.update({name: _array(getattr(e, name)) for name in ARRAYS})
     out["values"] = [_value(v) for v in e.values]
     out["label"] = _value(e.label)
+    out["data"] = e.data
     out["settings"] = {**e.settings, "cohort": _value(e.settings.get("cohort"))}
     out["mean"] = _array(e.belief.mean)
     out["scale"] = _array(e.belief.scale)
@@ -124,6 +125,7 @@ def _built(raw: dict[str, Any]) -> Explanation:
         belief=Belief(_read(raw["mean"]), _read(raw["scale"]), raw["dof"]),
         error_posterior=ErrorPosterior(raw["error"]["dof"], _read(raw["error"]["scale"])),
         asked=asked,
+        data=raw.get("data"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -13,10 +14,17 @@ from credex.typing import Floats
 __all__ = ["digest"]
 
 
-def digest(table: Table, roles: tuple[Kind, ...], weights: Floats | None, *others: Any) -> str:
+def digest(
+    table: Table,
+    roles: tuple[Kind, ...],
+    weights: Floats | None,
+    *others: Any,
+    known: Callable[[int], Codes | None] = lambda _j: None,
+) -> str:
     """Return 32 characters that change with any value, weight or other setting.
 
-    The same whatever library holds the table, on any machine.
+    The same whatever library holds the table, on any machine. ``known``: numbered categories of a
+    column, if somebody has them.
     """
     out = blake2b(digest_size=16)
     for j, role in enumerate(roles):
@@ -24,7 +32,7 @@ def digest(table: Table, roles: tuple[Kind, ...], weights: Floats | None, *other
         if role in ("number", "date"):
             out.update(table.floats(j).tobytes())
         else:
-            codes = Codes.of(table, j)
+            codes = known(j) or Codes.of(table, j)
             out.update(codes.rows.tobytes())
             out.update("\n".join(map(str, codes.values)).encode())
     out.update(b"" if weights is None else weights.tobytes())

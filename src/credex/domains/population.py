@@ -134,8 +134,15 @@ class Population:
         """Name of the rows and weights that perturbations are drawn from."""
         if settings not in self._digests:
             groups = self.feature_of.tolist()
-            known = digest(self.table, self.roles, self.weights, self._bins, groups, *settings)
-            self._digests[settings] = known
+            self._digests[settings] = digest(
+                self.table,
+                self.roles,
+                self.weights,
+                self._bins,
+                groups,
+                *settings,
+                known=lambda j: self.marginal(j).codes,
+            )
         return self._digests[settings]
 
     @once

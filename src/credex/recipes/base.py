@@ -130,6 +130,18 @@ class Fitted(Lazily):
     local_prediction: Floats
     selected: Masks
     notes: tuple[str, ...] = ()
+    unseen: Masks | None = None
+    """``(d,)``: features that cannot be measured, as nothing asked speaks of them."""
+
+    @property
+    def measured(self) -> Fitted:
+        """The same for rules: what cannot be measured should not keep a run from ending."""
+        if self.unseen is None or not self.unseen.any():
+            return self
+        b, seen = self.belief, ~self.unseen[:, None]
+        both = (seen & seen.T)[:, :, None]
+        belief = Belief.of(b.mean, b.deviation * seen, b.dof, lambda: b.scale * both)
+        return replace(self, belief=belief)
 
 
 KEPT = 16

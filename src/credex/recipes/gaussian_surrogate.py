@@ -129,6 +129,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
             local_prediction=np.asarray(g.intercept + self.origin @ g.mean),
             selected=np.ones((self.d, len(g.intercept)), dtype=np.bool_),
             notes=self._unseen_note(),
+            unseen=self.unseen(),
         )
 
     def _misfit(self, g: SurrogateGP) -> tuple[ErrorPosterior, Floats]:

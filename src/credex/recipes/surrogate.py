@@ -352,6 +352,7 @@ class SurrogateRecipe:
             np.asarray(intercept + self.origin @ belief.mean),
             selected,
             selection_note(keep, self.d) + (() if exact else self._unseen_note()),
+            None if exact else self.unseen(),
         )
 
     def unseen(self) -> Masks:
