@@ -724,3 +724,35 @@ def test_without_a_remainder_is_not_exact(posterior):
     assert "without a remainder" not in str(straight.explain(queries=1024))
     bent = cx.BayesSHAP(veto, cx.Masks(10), posterior=posterior).explain(queries=400, seed=1)
     assert "without a remainder" not in str(bent)
+
+
+def test_intervals_of_a_rare_value_hold():
+    """Only rows that differ from the instance tell of a column that is nearly always the same."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(3000, 4)), rng.random(3000) < 0.02])
+
+    def model(rows):
+        return 0.5 * rows[:, 0] + rows[:, 1] * rows[:, 2] + 2 * rows[:, 4]
+
+    lime = cx.BayesLIME(model, X)
+    x = X[np.flatnonzero(X[:, 4] == 0)[0]]
+    truth = lime.explain(x, queries=100_000, seed=999).mean
+    runs = [lime.explain(x, queries=80, seed=s) for s in range(60)]
+    assert np.mean([e.interval().covers(truth)[4] for e in runs]) > 0.85  # 0.66 without
+    assert np.mean([e.interval().covers(truth)[:4] for e in runs]) > 0.9
+    unlucky = [e for e in runs if e.asked.rows.design()[:, 4].all()]
+    assert unlucky
+    for e in unlucky:
+        assert "all perturbations had the instance's value of x4: not measured" in str(e)
+        assert e.interval().width[4] > 2
+    ends = [lime.explain(x, width=1.5, seed=s) for s in range(20)]
+    assert all(not e.asked.rows.design()[:, 4].all() for e in ends if e.converged)
+
+
+def test_a_column_that_cannot_change_is_known():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, 7.0)])
+    e = cx.BayesLIME(lambda rows: rows[:, 0] * rows[:, 2], X).explain(X[0], queries=200)
+    assert e.mean[2] == pytest.approx(0, abs=1e-12)
+    assert e.interval().width[2] == 0
+    assert "not measured" not in str(e)

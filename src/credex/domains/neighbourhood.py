@@ -240,6 +240,15 @@ class TabularNeighbourhood:
             out[feature] = (self._x.floats(j)[0] - marginal.mean) / marginal.sd
         return out
 
+    def chance(self, feature: int) -> float:
+        """Probability that a perturbation has the instance's value of a binary feature."""
+        if feature in self._moving:
+            return 0.5  # neither never nor always
+        columns, population = list(self._domain.members[feature]), self._population
+        same = (population.codes[:, columns] == self._at[columns]).all(axis=1)
+        weights = population.weights
+        return float(same.mean() if weights is None else same @ weights / weights.sum())
+
     @property
     def unit(self) -> tuple[str, ...]:
         """``"per standard deviation"`` for continuous features, else ``"per same bin"``."""

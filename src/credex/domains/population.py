@@ -196,7 +196,7 @@ class Population:
         return Marginal(bins.index(values), mean, sd, low, high, bins, None, known=True)
 
     @once
-    def _codes(self) -> NDArray[Any]:
+    def codes(self) -> NDArray[Any]:
         """``(N, p)`` bin or category number of every training value, in few bytes."""
         rows = [self.marginal(j).rows for j in range(self.table.n_columns)]
         small = max(int(numbers.max()) for numbers in rows) < np.iinfo(np.int16).max
@@ -282,6 +282,6 @@ class Population:
         if width < self.table.n_columns:  # columns of a group come from the same row
             positions = positions[:, self.feature_of]
         places = Places.of_rows(positions)
-        draws = Draws(places, places.take(self._codes))
+        draws = Draws(places, places.take(self.codes))
         self._last = (wanted, draws)
         return draws

@@ -18,10 +18,16 @@ from credex.posteriors.prior import Prior
 from credex.posteriors.rows import Rows
 from credex.posteriors.scaled import Scaled
 from credex.posteriors.spd import inverse_spd
-from credex.posteriors.student import ErrorPosterior, quantile
+from credex.posteriors.student import ErrorPosterior, heavier, quantile
 from credex.typing import Design, Floats, Masks, Weights
 
 InterceptKind = Literal["flat", "none"]
+
+ALIKE = 1e-12
+"""A variance below this is rounding: the column is the same in all rows."""
+
+FEW_ROWS = 30.0
+"""From so many rows that a variance rests on, it is known well enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,27 +299,38 @@ class LinearPosterior:
         return np.asarray(self._phi + self._bias)
 
     @once
-    def _robust_parts(self) -> tuple[Floats, float]:
-        """Data part of the robust variances ``(d, k)`` and trace of the hat."""
+    def _robust_parts(self) -> tuple[Floats, float, Floats]:
+        """Data part of the robust variances ``(d, k)``, trace of the hat, factors ``(d,)``.
+
+        Factors: a variance that rests on few rows is known as badly as that of few, which the one
+        number of degrees of freedom does not say. At 95 % intervals are as wide as with their own.
+        """
         kept: Scaled | None = self.__dict__.pop("_kept", None)  # one taker only: it is given on
-        found = sandwich.variances(self, kept)
+        variance, trace, rows = sandwich.variances(self, kept)
         if kept is not None:
             kept.release()
-        return found
+        dof = max(self.n - trace, 1.0)
+        factor = np.ones(self.d)
+        few = (rows < min(FEW_ROWS, dof)).nonzero()[0]
+        for j in few.tolist():
+            factor[j] = heavier(1.0 + float(rows[j]), dof)
+        return variance, trace, np.maximum(factor, 1.0)
 
     @once
     def unseen(self) -> Masks:
-        """``(d,)``: features that no row has, of which the prior alone speaks."""
-        seen = (self.products[0].diagonal() > 0) | (self.moments.z_mean != 0)
-        return np.asarray(~seen)
+        """``(d,)``: features that are alike in all rows, of which the prior alone speaks."""
+        return np.asarray(self.moments.zz.diagonal() <= ALIKE * self.moments.weight)
 
     def _prior_share(self) -> Floats:
-        """Variances ``(d, k)`` of the unseen features: the paper's, no misfit tells of them."""
-        return np.where(self.unseen[:, None], np.outer(self._v.diagonal(), self._scale2), 0.0)
+        """Variances ``(d, k)`` of the unseen features: the paper's, but at least that of y."""
+        spread = self.moments.yy / max(self.moments.weight, np.finfo(float).tiny)
+        prior = np.outer(self._v.diagonal(), self._scale2)
+        return np.where(self.unseen[:, None], np.maximum(prior, spread), 0.0)
 
     def robust_variance(self, *, fraction: float = 0.0) -> Floats:
         """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
-        out = (1 - fraction) * self._robust_parts[0] + np.square(self._bias)
+        variance, _, factor = self._robust_parts
+        out = ((1 - fraction) * variance + np.square(self._bias)) * factor[:, None]
         return self._out(out + self._prior_share() if self.unseen.any() else out)
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
@@ -325,7 +342,9 @@ class LinearPosterior:
         (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
         b = self._bias
+        root = np.sqrt(self._robust_parts[2])
         out = (1 - fraction) * sandwich.covariance(self) + np.einsum("ik,jk->ijk", b, b)
+        out *= np.outer(root, root)[:, :, None]
         i = np.arange(self.d)
         out[i, i] += self._prior_share()
         return self._out(out)

@@ -70,18 +70,26 @@ def shares(p: LinearPosterior, kept: Scaled | None = None) -> Iterator[Shares]:
         yield Shares(s, reach, s.y - s.rows @ beta, np.maximum(free, 1e-8, out=free))
 
 
-def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float]:
-    """Data part of the sandwich's diagonal, ``(d, k)``, and the trace of the hat."""
+def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, Floats]:
+    """Data part of the sandwich's diagonal, ``(d, k)``, the trace of the hat, and rows, ``(d,)``.
+
+    Rows: how many the variance of a feature rests on, (Σa²)²/Σa⁴ with a the row's reach. Of a
+    column that is nearly always the same, only the few rows that differ tell.
+    """
     out, trace = np.zeros((p.d, p.k)), 0.0
+    second, fourth = np.zeros(p.d), np.zeros(p.d)
     for some in shares(p, kept):
         trace += len(some.free) - float(some.free.sum())
         if p.cluster > 1:
             for j, score in enumerate(some.scores(p.cluster)):
                 out[:, j] += np.einsum("ij,ij->j", score, score)
-        else:
-            e = some.misfit / some.free[:, None]
-            out += np.square(some.reach, out=some.reach).T @ np.square(e, out=e)
-    return out, trace
+        e = some.misfit / some.free[:, None]
+        squares = np.square(some.reach, out=some.reach)
+        if p.cluster == 1:
+            out += squares.T @ np.square(e, out=e)
+        second += np.add.reduce(squares, axis=0)
+        fourth += np.add.reduce(np.square(squares, out=squares), axis=0)
+    return out, trace, np.square(second) / np.maximum(fourth, np.finfo(float).tiny)
 
 
 def covariance(p: LinearPosterior) -> Floats:

@@ -111,10 +111,12 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         if self.asked.rows.n < self.d + 2:
             return None
         g = self.gp()
-        scale, unseen = g.scale, np.flatnonzero(self.unseen())
-        if len(unseen):  # what the outputs spread is all that can be said
+        scale, unseen = g.scale, self.unseen()
+        unknown = np.flatnonzero(unseen.never | unseen.rare)
+        if len(unknown):  # what the outputs spread is all that can be said
             scale = scale.copy()
-            scale[unseen, unseen] = np.maximum(scale[unseen, unseen], self.asked.rows.y().var(0))
+            most = np.maximum(scale[unknown, unknown], self.asked.rows.y().var(0))
+            scale[unknown, unknown] = most
         belief = Belief(g.mean, scale, g.dof)
         if self.settings.noisy:
             belief = never_certain(belief, self.asked.full)
@@ -128,8 +130,8 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
             intercept=g.intercept,
             local_prediction=np.asarray(g.intercept + self.origin @ g.mean),
             selected=np.ones((self.d, len(g.intercept)), dtype=np.bool_),
-            notes=self._unseen_note(),
-            unseen=self.unseen(),
+            notes=unseen.notes,
+            unseen=unseen.never,
         )
 
     def _misfit(self, g: SurrogateGP) -> tuple[ErrorPosterior, Floats]:

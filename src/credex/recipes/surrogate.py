@@ -34,11 +34,12 @@ from credex.recipes.base import (
 )
 from credex.recipes.forecasts import linear_forecast
 from credex.recipes.sparse_surrogate import sparse_exact, sparse_linear
+from credex.recipes.unseen import Unseen
 from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Design, Floats, Ints, Masks, Native, Weights
+from credex.typing import Design, Floats, Ints, Native, Weights
 from credex.value import Ask
 
 ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
@@ -351,22 +352,19 @@ class SurrogateRecipe:
             np.asarray(intercept),
             np.asarray(intercept + self.origin @ belief.mean),
             selected,
-            selection_note(keep, self.d) + (() if exact else self._unseen_note()),
-            None if exact else self.unseen(),
+            selection_note(keep, self.d) + (() if exact else self.unseen().notes),
+            None if exact else self.unseen().never,
         )
 
-    def unseen(self) -> Masks:
-        """``(d,)``: features whose value in the instance no perturbation had."""
+    def unseen(self) -> Unseen:
+        """Features that are alike in all that was asked, and whether that is the whole truth."""
         if isinstance(self._posterior, LinearPosterior):
-            return self._posterior.unseen
-        seen = [z.any(axis=0) for z, _, _ in self.asked.rows.chunks()]
-        return np.asarray(~np.any(seen, axis=0), dtype=np.bool_)
-
-    def _unseen_note(self) -> tuple[str, ...]:
-        names = [self.neighbourhood.names[j] for j in np.flatnonzero(self.unseen())]
-        if not names:
-            return ()
-        return (f"no perturbation had the instance's value of {', '.join(names)}: not measured",)
+            still, on = self._posterior.unseen, self._posterior.moments.z_mean > 0.5
+        else:
+            parts = [(z.any(axis=0), z.all(axis=0)) for z, _, _ in self.asked.rows.chunks()]
+            on = np.all([whole for _, whole in parts], axis=0)
+            still = on | ~np.any([some for some, _ in parts], axis=0)
+        return Unseen.of(self.neighbourhood, still, on)
 
     @property
     def _robust(self) -> bool:
@@ -378,6 +376,8 @@ class SurrogateRecipe:
         if self._robust:
             share = self.fraction
             deviation = np.sqrt(p.robust_variance(fraction=share))
+            if p.unseen.any():  # what cannot change has no importance, and that is known
+                deviation[self.unseen().fixed] = 0.0
             scale = partial(p.robust_covariance, fraction=share)
             return Belief.of(p.mean, deviation, p.robust_dof, scale)
         return Belief(p.mean, p.scale_matrix, p.dof)

@@ -1,0 +1,53 @@
+"""Features that were alike in all that was asked: what is known of them, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credex.domains import Neighbourhood
+from credex.typing import Masks
+
+__all__ = ["Unseen"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unseen:
+    """Of d features.
+
+    Attributes
+    ----------
+    fixed
+        Cannot change: the training data hold no other value. Their importance is zero, exactly.
+    never
+        The training data do not hold the instance's value: no number of queries measures it.
+    rare
+        One of both has not come up yet.
+    notes
+        What to say of the last two.
+    """
+
+    fixed: Masks
+    never: Masks
+    rare: Masks
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, nb: Neighbourhood, still: Masks, on: Masks) -> Unseen:
+        """Sort features that are ``still`` (alike in all rows), some ``on`` and some off."""
+        fixed, never, rare = (np.zeros(len(still), dtype=np.bool_) for _ in range(3))
+        chance = getattr(nb, "chance", None)  # masks can always change
+        for j in np.flatnonzero(still).tolist():
+            p = 0.5 if chance is None else chance(j)
+            (fixed if p >= 1 and on[j] else never if p <= 0 and not on[j] else rare)[j] = True
+        missed = [nb.names[j] for j in np.flatnonzero((never | rare) & ~on)]
+        alike = [nb.names[j] for j in np.flatnonzero(rare & on)]
+        notes = []
+        if missed:
+            whose = ", ".join(missed)
+            notes.append(f"no perturbation had the instance's value of {whose}: not measured")
+        if alike:
+            whose = ", ".join(alike)
+            notes.append(f"all perturbations had the instance's value of {whose}: not measured")
+        return cls(fixed, never, rare, tuple(notes))
