@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lime.lime_base import LimeBase
+from scipy import stats
 
 from credex import InputError, LinearPosterior, Prior, perturbations_to_go
 
@@ -255,7 +256,7 @@ def test_a_column_that_few_rows_speak_of_is_wider():
     z[:, 2] = np.arange(300) >= 3
     p = LinearPosterior.fit(z, rng.normal(size=300), prior=Prior(precision=1e-6))
     np.testing.assert_allclose(np.diag(p.robust_covariance()), p.robust_variance())
-    rows = p.robust_variance() / np.diag(
-        replace(p, rows=p.rows, cluster=1).v
-    )  # relative to what equal misfits would give
-    assert rows[2] > 1.5 * rows[:2].max()
+    own, all_of_them = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
+    factor = p._robust_parts[2]
+    assert factor[2] == pytest.approx((own / all_of_them) ** 2, rel=0.05)
+    assert factor[:2].tolist() == [1.0, 1.0]
