@@ -756,3 +756,16 @@ def test_a_column_that_cannot_change_is_known():
     assert e.mean[2] == pytest.approx(0, abs=1e-12)
     assert e.interval().width[2] == 0
     assert "not measured" not in str(e)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_background_uncertainty_with_few_queries_is_hardly_wider(weighted):
+    """The background's share has its own degrees of freedom, whatever the sampling has."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(40, 5)), np.arange(1.0, 6.0)
+    weights = rng.exponential(size=40) if weighted else None
+    ex = cx.BayesSHAP(lambda rows: rows @ w, cx.Tabular(X, weights=weights, background="all"))
+    few = ex.explain(np.ones(5), queries=20, background_uncertainty=True)
+    every = ex.explain(np.ones(5), queries=32, background_uncertainty=True)
+    assert every.dof == pytest.approx(39 if not weighted else 20, rel=0.3)
+    assert 0.99 < few.interval().width.sum() / every.interval().width.sum() < 1.3

@@ -12,6 +12,15 @@ from credex.posteriors.geometry import Geometry
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs
 
+SPARE = 10.0
+"""Units more than parameters from which an answer without a remainder is believed."""
+
+UNTOUCHED = 0.7
+"""Chance that a unit does not show a term that the others do not show."""
+
+EXACT = 1e-9
+"""A remainder below this share of the response is rounding."""
+
 ROUNDOFF = 1e-13
 """Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
 
@@ -145,8 +154,21 @@ class ShapleyPosterior:
         g = self.geometry
         spare = max(len(self.y) - g.spent, 1.0)
         share = g.heavy @ self._squared * (g.thin[0] / spare**3)
+        if spare < SPARE and self.noise is None:
+            share = share + g.thin[0] * self._by_accident(spare)
         largest = np.maximum(np.maximum.reduce(self.y), -np.minimum.reduce(self.y))
         return share, g.thin[1] * np.square(ROUNDOFF * np.maximum(largest, np.abs(self.base)))
+
+    def _by_accident(self, spare: float) -> Floats:
+        """Variance ``(k,)`` of what may be missed where nothing is left over by few units.
+
+        A term of three players is not there in most pairs. What ``spare`` units more than there
+        are parameters do not show is taken for `UNTOUCHED`^spare of the response.
+        """
+        target = np.square(self._target)
+        exact = self._squared.max(axis=0) <= EXACT**2 * target.max(axis=0)
+        size = self.geometry.heavy @ target / max(float(self.geometry.heavy.sum()), 1e-300)
+        return np.where(exact, UNTOUCHED**spare * size, 0.0)
 
     @once
     def deviation(self) -> Floats:

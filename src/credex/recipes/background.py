@@ -29,7 +29,12 @@ def with_background(recipe: ShapleyRecipe, belief: Belief) -> Belief:
     gap = phi - np.einsum("dbk,b->dk", phi, recipe.weights)[:, None, :]
     w2 = recipe.weights**2
     share = np.einsum("ibk,jbk,b->ijk", gap, gap, w2) / max(1 - w2.sum(), 1e-12)
-    return Belief(belief.mean, belief.scale + share, min(belief.dof, float(b - 1)))
+    one, two = float(np.trace(belief.scale).sum()), float(np.trace(share).sum())
+    if not one + two > 0:
+        return belief
+    rows = max(1 / float(w2.sum()) - 1, 1.0)  # as many as even weights would stand for
+    dof = (one + two) ** 2 / (one**2 / belief.dof + two**2 / rows)  # Welch–Satterthwaite
+    return Belief(belief.mean, belief.scale + share, max(dof, 1.0))
 
 
 def _mean_of(recipe: ShapleyRecipe, y: Outputs | None, base: Floats, full: Floats) -> Floats:
