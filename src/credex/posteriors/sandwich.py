@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from credex.posteriors.linear import LinearPosterior
 
 
+TINY = np.finfo(np.float64).tiny
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Shares:
     """Some of the rows.
@@ -76,20 +79,19 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
     Rows: how many the variance of a feature rests on, (Σa²)²/Σa⁴ with a the row's reach. Of a
     column that is nearly always the same, only the few rows that differ tell.
     """
-    out, trace = np.zeros((p.d, p.k)), 0.0
-    second, fourth = np.zeros(p.d), np.zeros(p.d)
+    out, trace, fourth = np.zeros((p.d, p.k)), 0.0, np.zeros(p.d)
     for some in shares(p, kept):
         trace += len(some.free) - float(some.free.sum())
         if p.cluster > 1:
             for j, score in enumerate(some.scores(p.cluster)):
                 out[:, j] += np.einsum("ij,ij->j", score, score)
-        e = some.misfit / some.free[:, None]
         squares = np.square(some.reach, out=some.reach)
         if p.cluster == 1:
+            e = some.misfit / some.free[:, None]
             out += squares.T @ np.square(e, out=e)
-        second += np.add.reduce(squares, axis=0)
-        fourth += np.add.reduce(np.square(squares, out=squares), axis=0)
-    return out, trace, np.square(second) / np.maximum(fourth, np.finfo(float).tiny)
+        fourth += np.einsum("ij,ij->j", squares, squares)
+    second = np.einsum("ij,ij->i", p.v @ p.products[0], p.v)  # of all rows, without them
+    return out, trace, second * second / np.maximum(fourth, TINY)
 
 
 def covariance(p: LinearPosterior) -> Floats:

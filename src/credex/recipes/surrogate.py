@@ -34,7 +34,7 @@ from credex.recipes.base import (
 )
 from credex.recipes.forecasts import linear_forecast
 from credex.recipes.sparse_surrogate import sparse_exact, sparse_linear
-from credex.recipes.unseen import Unseen
+from credex.recipes.unseen import NONE, Unseen
 from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -341,6 +341,7 @@ class SurrogateRecipe:
             intercept = np.asarray(p.intercept)
             error, r2 = later(lambda: p.error), later(lambda: np.asarray(p.r2))
         exact = isinstance(p, ExactPosterior)
+        unseen = NONE if exact else self.unseen()
         if self.settings.noisy and self.asked.full is not None:
             belief = never_certain(belief, self.asked.full)
         return Fitted(
@@ -352,14 +353,17 @@ class SurrogateRecipe:
             np.asarray(intercept),
             np.asarray(intercept + self.origin @ belief.mean),
             selected,
-            selection_note(keep, self.d) + (() if exact else self.unseen().notes),
-            None if exact else self.unseen().never,
+            selection_note(keep, self.d) + unseen.notes,
+            unseen.never,
         )
 
     def unseen(self) -> Unseen:
         """Features that are alike in all that was asked, and whether that is the whole truth."""
         if isinstance(self._posterior, LinearPosterior):
-            still, on = self._posterior.unseen, self._posterior.moments.z_mean > 0.5
+            still = self._posterior.unseen
+            if not still.any():
+                return NONE
+            on = self._posterior.moments.z_mean > 0.5
         else:
             parts = [(z.any(axis=0), z.all(axis=0)) for z, _, _ in self.asked.rows.chunks()]
             on = np.all([whole for _, whole in parts], axis=0)

@@ -9,7 +9,7 @@ import numpy as np
 from credex.domains import Neighbourhood
 from credex.typing import Masks
 
-__all__ = ["Unseen"]
+__all__ = ["NONE", "Unseen"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,3 +51,9 @@ class Unseen:
             whose = ", ".join(alike)
             notes.append(f"all perturbations had the instance's value of {whose}: not measured")
         return cls(fixed, never, rare, tuple(notes))
+
+
+_NO = np.zeros(0, dtype=np.bool_)
+
+NONE = Unseen(_NO, _NO, _NO, ())
+"""Nothing of that kind."""
