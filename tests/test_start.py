@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -171,10 +172,10 @@ def test_a_batch_does_not_go_on_with_other_data(method):
     partial = caught.value.partial
     assert any(isinstance(item, cx.Explanation) for item in partial)
     calls[0] = -99
-    with pytest.raises(InputError, match="other data"):
-        method(broken, cx.Tabular(2 * numbers, background=4)).explain_many(
-            numbers[:9], queries=16, start=partial
-        )
+    moved = method(broken, cx.Tabular(2 * numbers, background=4))
+    for start in (partial, replace(partial, begun={})):
+        with pytest.raises(InputError, match="other data"):
+            moved.explain_many(numbers[:9], queries=16, start=start)
     whole = method(broken, domain).explain_many(numbers[:9], queries=16, start=partial)
     assert len(whole) == 9
 
