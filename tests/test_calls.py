@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import credex as cx
-from credex import loop
+from credex import calls
 from credex.errors import ModelRaisedError, RandomModelError
 
 X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -81,9 +81,9 @@ def test_masks_are_asked_once(method, sampler):
     model = Counted(game)
     explainer = method(model, cx.Masks(12), sampler=sampler, posterior="linear")
     first = explainer.explain(queries=60)
-    calls = len(model.sizes)
+    before = len(model.sizes)
     second = explainer.explain(queries=60)
-    assert (calls, len(model.sizes)) == (2, 3)
+    assert (before, len(model.sizes)) == (2, 3)
     same(first, second)
 
 
@@ -130,21 +130,21 @@ def test_not_if_time_counts_or_there_is_one_feature():
 
 
 def test_a_slow_model_is_asked_for_one_row_first(monkeypatch):
-    monkeypatch.setattr(loop, "SLOW_ROW", 0.0)
-    monkeypatch.setattr(loop, "CALL_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "SLOW_ROW", 0.0)
+    monkeypatch.setattr(calls, "CALL_SECONDS", 0.0)
     model = Counted(proba)
     explainer = cx.BayesLIME(model, X.to_numpy())
     for _ in range(2):
         explainer.explain(FRAME.iloc[3], queries=150)
         assert model.sizes[0] == 1
-        assert model.sizes[1] == loop.FIRST_CALL  # the repeated row is among them
-        assert max(model.sizes) == loop.FIRST_CALL
+        assert model.sizes[1] == calls.FIRST_CALL  # the repeated row is among them
+        assert max(model.sizes) == calls.FIRST_CALL
         model.sizes.clear()
 
 
 def test_a_model_that_is_slow_to_begin_only_is_not_asked_in_small_pieces():
     def slow(rows):
-        time.sleep(1.5 * loop.SLOW_ROW)
+        time.sleep(1.5 * calls.SLOW_ROW)
         return proba(rows)
 
     model = Counted(slow)
@@ -212,9 +212,9 @@ def test_f_of_x_is_asked_in_another_call_now_and_then():
 
     model = Counted(game)
     explainer = cx.BayesSHAP(model, cx.Masks(12), posterior="linear")
-    for _ in range(loop.TRUST + 1):
+    for _ in range(calls.TRUST + 1):
         explainer.explain(queries=40)
-    assert len(model.sizes) == 2 + loop.TRUST
+    assert len(model.sizes) == 2 + calls.TRUST
     shift[0] = 1.0
     with pytest.raises(RandomModelError):
         explainer.explain(queries=40)
@@ -227,11 +227,11 @@ def test_a_pair_that_lost_its_half_is_left_out_of_what_goes_on(method):
 
     good = method(game, cx.Masks(12), posterior="linear", sampler="paired")
     begun = good.explain(queries=60)
-    calls = [0]
+    seen = [0]
 
     def broken(masks):
-        calls[0] += 1
-        if calls[0] == 4:
+        seen[0] += 1
+        if seen[0] == 4:
             raise ValueError("gone")
         return game(masks)
 
@@ -315,7 +315,7 @@ def test_breaking_off_costs_trust_too():
     model = Counted(lambda masks: masks @ np.arange(12.0) + masks[:, 0] * masks[:, 1])
     explainer = cx.BayesSHAP(model, cx.Masks(12), posterior="linear")
     explainer.explain(queries=40)
-    for _ in range(loop.TRUST):
+    for _ in range(calls.TRUST):
         next(explainer.iterate(width=1e-9))
     model.sizes.clear()
     next(explainer.iterate(width=1e-9))

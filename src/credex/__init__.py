@@ -26,7 +26,8 @@ from credex.errors import (
     RandomModelError,
 )
 from credex.explainers import BayesLIME, BayesSHAP
-from credex.explanation import Explanation, Explanations, Failure
+from credex.explanation import Explanation
+from credex.explanations import Explanations, Failure
 from credex.focused import Focused
 from credex.frameworks import from_onnx, from_torch
 from credex.kernels import Exponential, shapley_kernel

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex.errors import CredexError, InputError, InterruptedRun, ModelError
-from credex.explanation import Explanation, Explanations, Failure
+from credex.explanation import Explanation
+from credex.explanations import Explanations, Failure
 from credex.loop import Run, State
 from credex.options import Options
 from credex.recipes.base import Context

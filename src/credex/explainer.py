@@ -11,7 +11,8 @@ from credex.batch import Case, explain_batch
 from credex.checks import check_count, check_width
 from credex.engine import Engine, Start
 from credex.errors import BudgetError, InputError
-from credex.explanation import Explanation, Explanations
+from credex.explanation import Explanation
+from credex.explanations import Explanations
 from credex.goals import Goals
 from credex.loop import State
 from credex.options import OptionsDict

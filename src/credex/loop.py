@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credex.blackbox import BlackBox
+from credex.calls import TRUST, UNUSED, Pace, along, open_with
 from credex.errors import InterruptedRun, ModelError
 from credex.posteriors import Belief
 from credex.recipes.base import Asked, Fitted, Recipe, Talk
@@ -22,27 +23,8 @@ from credex.value import Answer, Ask
 if TYPE_CHECKING:
     from credex.explanation import Explanation
 
-SLOW_ROW = 0.02
-"""Seconds a row from which calls are kept short, so that little is lost if one fails."""
-
-CALL_SECONDS = 2.0
-"""Aimed-at length of such a call."""
-
 FORECAST_FEATURES = 200
 """Features up to which every look is planned by a forecast; above, looks are a quarter apart."""
-
-UNUSED = np.random.default_rng(0)
-"""What samplers that draw nothing get: making a generator costs as much as a small fit."""
-
-FIRST_CALL = 64
-"""Rows of the first such call; later ones grow."""
-
-TRUST = 15
-"""Explanations whose f(x) and its repeat may share a call after they agreed in two: a model that
-depends on the other rows of a call, or draws once a call, agrees with itself within one."""
-
-LARGER = 2
-"""Inputs so much larger than those of the last call may take longer than was measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +130,7 @@ def run(
         Stands for the model: what it asked before is not doubted.
     """
     clock = _Clock(recipe, plan, make)
-    most: Callable[[], int] = (lambda: batch_rows) if box is None else _Pace(recipe, batch_rows)
+    most: Callable[[], int] = (lambda: batch_rows) if box is None else Pace(recipe, batch_rows)
     recipe.limit, recipe.looks = plan.ceiling, not plan.fixed
     recipe.unsure = recipe.unsure and recipe.asked.by is not by
     recipe.asked = replace(recipe.asked, by=by)
@@ -184,24 +166,6 @@ def run(
         raise interrupted from stop
 
 
-class _Pace:
-    """Most rows of the next call of a run, by what a row of the last one took."""
-
-    def __init__(self, recipe: Recipe, batch_rows: int) -> None:
-        self.recipe, self.batch_rows = recipe, batch_rows
-        self.rows, self.seconds, self.each = 0, 0.0, 0.0
-
-    def __call__(self) -> int:
-        a = self.recipe.asked
-        if a.n_model_rows > self.rows:
-            self.each = (a.model_seconds - self.seconds) / (a.n_model_rows - self.rows)
-            self.rows, self.seconds = a.n_model_rows, a.model_seconds
-        if self.each < SLOW_ROW:
-            return self.batch_rows
-        first = FIRST_CALL if a.rows.n == 0 else 1
-        return int(min(max(CALL_SECONDS / self.each, first), self.batch_rows))
-
-
 def _opened(
     recipe: Recipe,
     clock: _Clock,
@@ -210,47 +174,12 @@ def _opened(
     most: Callable[[], int],
 ) -> Talk[None]:
     """Ask for the fixed points, alone or along with others."""
-    n, ceiling = clock.along(box, batch_rows), clock.plan.ceiling
+    n, ceiling = along(recipe, clock.plan, box, batch_rows), clock.plan.ceiling
     if box is not None and n:
         box.trust -= 1
-    clock.together = n > 0 and (yield from _open_with(recipe, n, ceiling, most))
+    clock.together = n > 0 and (yield from open_with(recipe, n, ceiling, most))
     if not clock.together:
         yield from recipe.open(ceiling)
-
-
-def _open_with(
-    recipe: Recipe, n: int, ceiling: int, most: Callable[[], int]
-) -> Generator[list[Ask], list[Answer], bool]:
-    """Ask for the fixed points and the first ``n`` perturbations in one call, if there are any.
-
-    Most models take longer to begin than for a dozen rows: of one known to be quick, f(x) is not
-    asked first.
-    """
-    with one_blas_thread():
-        chosen = recipe.choose(n, None, UNUSED)
-    if len(chosen) == 0:
-        return False
-    opening, asking = recipe.open(ceiling), recipe.ask(chosen, most_rows=most)
-    ends, others = next(opening), next(asking)
-    try:
-        answers = yield [*ends, *others]
-    except ModelError as error:  # keep what the fixed points say, if they were answered
-        known = [a for a in error.answers[: len(ends)] if isinstance(a, Answer)]
-        if len(known) == len(ends):
-            _finish(opening, known)
-        raise
-    _finish(opening, answers[: len(ends)])
-    _finish(asking, answers[len(ends) :])
-    return True
-
-
-def _finish(talk: Talk[None], answers: list[Answer]) -> None:
-    try:
-        talk.send(answers)
-    except StopIteration:
-        return
-    msg = "asked more than once"  # pragma: no cover - `_Clock.along` sees to that
-    raise AssertionError(msg)  # pragma: no cover
 
 
 class _Clock:
@@ -267,28 +196,6 @@ class _Clock:
     def rng(self) -> np.random.Generator:
         """For samplers that draw."""
         return np.random.default_rng([self.recipe.settings.seed, 17, self.recipe.asked.rows.n])
-
-    def along(self, box: BlackBox | None, batch_rows: int) -> int:
-        """How many perturbations to ask along with the fixed points; none unless that is safe.
-
-        They are those that would be asked next: results do not depend on it.
-        """
-        r, plan = self.recipe, self.plan
-        cost = r.opening
-        speed = None if box is None or box.trust < 1 else box.speed
-        if speed is None or cost is None or not getattr(r.settings.sampler, "uniform", False):
-            return 0
-        larger = r.neighbourhood.row_bytes > LARGER * speed.row_bytes  # a longer text is slower
-        if larger or speed.row_seconds >= SLOW_ROW or r.d <= 1:
-            return 0
-        if any(isinstance(rule, WallClock) for rule in plan.rules):
-            return 0
-        n = r.room(plan.ceiling, cost)
-        if not plan.fixed:
-            n = min(n, max(plan.seeds - r.asked.n_queries - cost, 2))
-        rows = (n + 1) * r.rows_per_query + 2
-        quick = rows <= batch_rows and rows * speed.row_seconds <= CALL_SECONDS
-        return n if quick and n >= (2 if r.settings.sampler.paired else 1) else 0
 
     def settle(self, box: BlackBox | None, *, good: bool = True) -> None:
         """Note whether the model is to be trusted with one call."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from credex.checks import check_count
 from credex.errors import InputError
-from credex.explanation import Explanation, Explanations
+from credex.explanation import Explanation
+from credex.explanations import Explanations
 from credex.goals import Goals
 from credex.options import Options
 from credex.typing import Floats

@@ -18,16 +18,13 @@ from credex.posteriors.prior import Prior
 from credex.posteriors.rows import Rows
 from credex.posteriors.scaled import Scaled
 from credex.posteriors.spd import inverse_spd
-from credex.posteriors.student import ErrorPosterior, heavier, quantile
+from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Masks, Weights
 
 InterceptKind = Literal["flat", "none"]
 
 ALIKE = 1e-12
 """A variance below this is rounding: the column is the same in all rows."""
-
-FEW_ROWS = 30.0
-"""From so many rows that a variance rests on, it is known well enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,21 +297,12 @@ class LinearPosterior:
 
     @once
     def _robust_parts(self) -> tuple[Floats, float, Floats]:
-        """Data part of the robust variances ``(d, k)``, trace of the hat, factors ``(d,)``.
-
-        Factors: a variance that rests on few rows is known as badly as that of few, which the one
-        number of degrees of freedom does not say. At 95 % intervals are as wide as with their own.
-        """
+        """Data part of the robust variances ``(d, k)``, trace of the hat, factors ``(d,)``."""
         kept: Scaled | None = self.__dict__.pop("_kept", None)  # one taker only: it is given on
         variance, trace, rows = sandwich.variances(self, kept)
         if kept is not None:
             kept.release()
-        dof = max(self.n - trace, 1.0)
-        factor = np.ones(self.d)
-        few = (rows < min(FEW_ROWS, dof)).nonzero()[0]
-        for j in few.tolist():
-            factor[j] = heavier(1.0 + float(rows[j]), dof)
-        return variance, trace, np.maximum(factor, 1.0)
+        return variance, trace, sandwich.factors(rows, max(self.n - trace, 1.0))
 
     @once
     def unseen(self) -> Masks:

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credex.posteriors.scaled import Scaled, pieces
+from credex.posteriors.student import heavier
 from credex.typing import Floats
 
 if TYPE_CHECKING:
     from credex.posteriors.linear import LinearPosterior
 
+
+FEW_ROWS = 30.0
+"""From so many rows that a variance rests on, it is known well enough."""
 
 TINY = np.finfo(np.float64).tiny
 
@@ -92,6 +96,18 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
         fourth += np.einsum("ij,ij->j", squares, squares)
     second = np.einsum("ij,ij->i", p.v @ p.products[0], p.v)  # of all rows, without them
     return out, trace, second * second / np.maximum(fourth, TINY)
+
+
+def factors(rows: Floats, dof: float) -> Floats:
+    """Factors ``(d,)`` of variances that rest on so many ``rows (d,)``.
+
+    A variance of few rows is known badly, which the one number of degrees of freedom does not say:
+    at 95 % intervals are as wide as with one degree more than rows.
+    """
+    out = np.ones(len(rows))
+    for j in (rows < min(FEW_ROWS, dof)).nonzero()[0].tolist():
+        out[j] = max(heavier(1.0 + float(rows[j]), dof), 1.0)
+    return out
 
 
 def covariance(p: LinearPosterior) -> Floats:

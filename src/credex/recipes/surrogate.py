@@ -364,11 +364,8 @@ class SurrogateRecipe:
             if not still.any():
                 return NONE
             on = self._posterior.moments.z_mean > 0.5
-        else:
-            parts = [(z.any(axis=0), z.all(axis=0)) for z, _, _ in self.asked.rows.chunks()]
-            on = np.all([whole for _, whole in parts], axis=0)
-            still = on | ~np.any([some for some, _ in parts], axis=0)
-        return Unseen.of(self.neighbourhood, still, on)
+            return Unseen.of(self.neighbourhood, still, on)
+        return Unseen.of_rows(self.neighbourhood, self.asked.rows)
 
     @property
     def _robust(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credex.domains import Neighbourhood
+from credex.posteriors.rows import Rows
 from credex.typing import Masks
 
 __all__ = ["NONE", "Unseen"]
@@ -51,6 +52,13 @@ class Unseen:
             whose = ", ".join(alike)
             notes.append(f"all perturbations had the instance's value of {whose}: not measured")
         return cls(fixed, never, rare, tuple(notes))
+
+    @classmethod
+    def of_rows(cls, nb: Neighbourhood, rows: Rows) -> Unseen:
+        """Look through all rows asked."""
+        parts = [(z.any(axis=0), z.all(axis=0)) for z, _, _ in rows.chunks()]
+        on = np.all([whole for _, whole in parts], axis=0)
+        return cls.of(nb, on | ~np.any([some for some, _ in parts], axis=0), on)
 
 
 _NO = np.zeros(0, dtype=np.bool_)

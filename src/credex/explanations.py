@@ -1,0 +1,131 @@
+"""Many results: the explanations of a batch, and what went wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from credex.errors import InputError
+from credex.explanation import Explanation
+from credex.posteriors import Interval
+from credex.typing import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure:
+    """A row of a batch that could not be explained."""
+
+    label: Any
+    error: Exception
+
+    def __str__(self) -> str:
+        return f"row {self.label!r}: {type(self.error).__name__}: {self.error}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanations(Sequence[Explanation]):
+    """Explanations of many rows, in their order.
+
+    Attributes
+    ----------
+    items
+        An `Explanation`, or a `Failure` where a row went wrong.
+    n_model_rows, n_calls
+        Rows the model was really given and calls made: shared rows count once, so this is less
+        than the sum over the items.
+    seconds
+        In all.
+    workers
+        How the work was divided, in words.
+    complete
+        False if the run was interrupted: ``explain_many(X, start=batch)`` goes on.
+    begun, shared
+        What an interrupted run had asked: rows it was in the middle of, and shared answers.
+    """
+
+    items: tuple[Explanation | Failure | None, ...]
+    n_model_rows: int
+    n_calls: int
+    seconds: float
+    workers: str
+    complete: bool = True
+    begun: dict[int, Explanation] = field(default_factory=dict, repr=False)
+    shared: Any = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        item = self.items[i]
+        if isinstance(item, Failure):
+            raise item.error
+        if item is None:
+            raise InputError(f"row {i} was not explained before the run was interrupted")
+        return item
+
+    def __iter__(self) -> Iterator[Any]:
+        """Every row in order: an `Explanation`, or a `Failure` (``None`` if never reached)."""
+        return iter(self.items)
+
+    @property
+    def explained(self) -> list[Explanation]:
+        """Only the rows that went well."""
+        return [e for e in self.items if isinstance(e, Explanation)]
+
+    @property
+    def errors(self) -> dict[int, Failure]:
+        """Rows that went wrong, by position."""
+        return {i: e for i, e in enumerate(self.items) if isinstance(e, Failure)}
+
+    @property
+    def mean(self) -> Floats:
+        """Importances ``(n, d)`` or ``(n, d, k)``; NaN where a row went wrong.
+
+        Raises `InputError` if the rows have different numbers of features.
+        """
+        return self._stack(lambda e: e.mean)
+
+    def interval(self, level: float | None = None) -> Interval:
+        """Intervals of all rows, arrays like ``mean``."""
+        lower = self._stack(lambda e: e.interval(level).lower)
+        upper = self._stack(lambda e: e.interval(level).upper)
+        default = self.explained[0].level if self.explained else 0.95
+        return Interval(lower, upper, default if level is None else level)
+
+    def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
+        """All rows' frames below each other, with the row's label in column ``row``."""
+        import pandas as pd
+
+        frames = []
+        for i, e in enumerate(self.items):
+            if isinstance(e, Explanation):
+                frame = e.to_frame(level=level)
+                frame.insert(0, "row", pd.Series([i if e.label is None else e.label] * len(frame)))
+                frames.append(frame)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    def _stack(self, read: Any) -> Floats:
+        if not self.explained:
+            return np.empty((len(self), 0))
+        some = self.explained[0]
+        counts = sorted({len(e.names) for e in self.explained})
+        if len(counts) > 1:
+            msg = f"the rows have {counts[0]} to {counts[-1]} features each, which make no array; "
+            msg += "use to_frame(), or the explanations one by one"
+            raise InputError(msg)
+        blank = np.full(np.shape(read(some)), np.nan)
+        return np.stack([read(e) if isinstance(e, Explanation) else blank for e in self.items])
+
+    def __repr__(self) -> str:
+        left = sum(item is None for item in self.items)
+        bad = f", {len(self.errors)} failed" if self.errors else ""
+        bad += f", {left} to go" if left else ""
+        return f"<{len(self)} explanations{bad}; {self.n_model_rows:,} model rows>"
