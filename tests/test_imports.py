@@ -23,6 +23,7 @@ ORDER = [
     "recipes",
     "calls",
     "loop",
+    "at_once",
     "serialise show",
     "explanation",
     "explanations plots options",

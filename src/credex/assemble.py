@@ -86,7 +86,7 @@ class Assembly:
             recipe=s.recipe,
             notes=self.notes + f.notes + straight,
             label=nb.label,
-            payload=nb.payload(),
+            payload=later(nb.payload) if light else nb.payload(),
             settings=later(self.settings),
             asked=a,
             data=None if self.data is None else later(self.data),

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Unpack
 
 from credex.assemble import Assembly
+from credex.at_once import at_once
 from credex.batch import Case, drive
 from credex.blackbox import BlackBox
 from credex.domains import Domain, Neighbourhood, Tabular
@@ -22,12 +23,16 @@ from credex.posteriors import Prior
 from credex.recipes.base import Asked, Context, Recipe, Settings
 from credex.samplers import check_still_random
 from credex.stopping import Forecast
-from credex.value import Desk
+from credex.value import Desk, most_rows
 
 __all__ = ["Engine", "Start"]
 
 Start = Explanation | Forecast | None
 """What a run may go on from."""
+
+
+REMADE = ("_context", "_boxes", "_last_settings")
+"""What an explainer keeps and can make again."""
 
 
 class Engine(ABC):
@@ -58,14 +63,15 @@ class Engine(ABC):
         self.box = BlackBox(model, self.options.target)
         self._context = Context()  # masks and factorisations of a seed, made once
         self._boxes: dict[Any, BlackBox] = {}
+        self._last_settings: tuple[Options, Settings] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without what can be made again."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_context", "_boxes")}
+        return {k: v for k, v in self.__dict__.items() if k not in REMADE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._context, self._boxes = Context(), {}
+        self._context, self._boxes, self._last_settings = Context(), {}, None
 
     def prepare(
         self, case: Case, goals: Goals, options: Options, context: Context
@@ -103,24 +109,26 @@ class Engine(ABC):
         self, recipe: Recipe, plan: Plan, desk: Desk, options: Options, *, alone: bool, cohort: Any
     ) -> Run:
         """Return the generator of one run."""
+        return run(
+            recipe,
+            plan,
+            self._assembly(recipe, desk.box, options, cohort),
+            batch_rows=desk.most_rows(recipe.neighbourhood.row_bytes),
+            box=desk.box if alone else None,
+            by=desk.box.token,
+        )
+
+    def _assembly(self, recipe: Recipe, box: BlackBox, options: Options, cohort: Any) -> Assembly:
         nb = recipe.neighbourhood
-        make = Assembly(
+        return Assembly(
             self.method,
             self._labels,
             self._units(nb),
             (*recipe.why, *self._notes(nb, options)),
             recipe,
-            desk.box,
+            box,
             partial(_told, options, self.default_sampler, cohort),
             self.digest(nb),
-        )
-        return run(
-            recipe,
-            plan,
-            make,
-            batch_rows=desk.most_rows(nb.row_bytes),
-            box=desk.box if alone else None,
-            by=desk.box.token,
         )
 
     def desk(self, options: Options, *, sharing: bool = False) -> Desk:
@@ -175,6 +183,13 @@ class Engine(ABC):
             raise InputError(msg)
 
     def _settings(self, o: Options) -> Settings:
+        """Settings of a call; made once as long as the options are the same."""
+        last = self._last_settings
+        if last is None or last[0] is not o:
+            last = self._last_settings = (o, self._made_settings(o))
+        return last[1]
+
+    def _made_settings(self, o: Options) -> Settings:
         sampler, name = o.sampler_object(self.default_sampler)
         prior = o.prior
         if prior is None:
@@ -234,6 +249,19 @@ class Engine(ABC):
         if looks and plan.fixed:  # somebody wants to watch
             plan = replace(plan, rules=(_Never(),))
         return self._drive(recipe, plan, options, case.cohort)
+
+    def _last(self, case: Case, goals: Goals, options: Options) -> State:
+        """Last state of a run that nobody watches."""
+        recipe, plan = self.prepare(case, goals, options, self._context)
+        if plan.fixed:
+            box = self._box(options.target)
+            make = self._assembly(recipe, box, options, case.cohort)
+            most = most_rows(options.batch_rows, recipe.neighbourhood.row_bytes)
+            last = at_once(recipe, plan, make, batch_rows=most, box=box)
+            if last is not None:
+                return last
+        *_, last = self._drive(recipe, plan, options, case.cohort)
+        return last
 
     def _drive(
         self, recipe: Recipe, plan: Plan, options: Options, cohort: Any = None

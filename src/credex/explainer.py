@@ -77,13 +77,7 @@ class Explainer(Engine):
         goals = Goals(width, queries, max_queries, stop)
         opts = self.options.override(options)
         case = Case(x, cohort, self._started(start, opts))
-        last: State | None = None
-        for state in self._states(case, goals, opts):
-            last = state
-        if last is None:  # pragma: no cover - a run ends with a state
-            msg = "the run ended without a state"
-            raise AssertionError(msg)
-        return last.explanation
+        return self._last(case, goals, opts).explanation
 
     def iterate(
         self,

@@ -59,11 +59,11 @@ class Exponential:
             squared = np.maximum(1.0 - cos, 0.0) ** 2
             width = COSINE_WIDTH if self.width is None else self.width
         else:
-            if design.dtype == np.bool_ and (origin == 1).all():
-                squared = d - design @ origin  # how many are off
-            else:
-                squared = np.einsum("ij,ij->i", design - origin, design - origin)
             width = 0.75 * sqrt(d) if self.width is None else self.width
+            if design.dtype == np.bool_ and np.count_nonzero(origin == 1) == d:
+                steps = np.exp(np.arange(d, -1.0, -1.0) * (power / width**2))  # by how many are on
+                return np.asarray(steps.take((design @ origin).astype(np.intp)))
+            squared = np.einsum("ij,ij->i", design - origin, design - origin)
         squared *= power / width**2
         return np.asarray(np.exp(squared, out=squared))
 

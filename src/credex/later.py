@@ -72,11 +72,12 @@ class Lazily:
     def __post_init__(self) -> None:
         """Leave the slots of later fields empty: Python then asks `__getattr__` for them."""
         waiting = {}
+        drop = object.__delattr__
         for name in self.lazy:
             value = getattr(self, name)
             if type(value) is _Later:
                 waiting[name] = value.make
-                object.__delattr__(self, name)
+                drop(self, name)
         object.__setattr__(self, "_later", waiting)
 
     def __getattr__(self, name: str) -> Any:

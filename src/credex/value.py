@@ -118,7 +118,7 @@ class Desk:
 
     def most_rows(self, row_bytes: int) -> int:
         """Most rows of so many bytes that go into one call."""
-        return self.batch_rows or max(BATCH_BYTES // max(row_bytes, 1), 1)
+        return most_rows(self.batch_rows, row_bytes)
 
     def share_of_call(self, rows: int, row_bytes: int) -> Fraction:
         """Return how much of a call ``rows`` fill; 1 is a full one."""
@@ -257,6 +257,11 @@ class Desk:
             share = reply.seconds * size / max(n, 1)
             out.append(Answer(y, size, share, by_row, reply.same))
         return out
+
+
+def most_rows(batch_rows: int | None, row_bytes: int) -> int:
+    """Most rows of so many bytes that go into one call: ``batch_rows``, or what fits."""
+    return batch_rows or max(BATCH_BYTES // max(row_bytes, 1), 1)
 
 
 class _Part(NamedTuple):

@@ -12,8 +12,11 @@ from credex.typing import Ints
 
 __all__ = ["Places"]
 
+MOST_KEPT = 524_288
+"""Values that are kept at most: four megabytes."""
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(slots=True, eq=False)
 class Places:
     """A cell of an ``(N, p)`` table for each of ``(n, p)`` values, always of its own column.
 
@@ -21,9 +24,12 @@ class Places:
     ----------
     cells
         ``(n, p)`` row · p + column: the place in the flat buffer of any array of that shape.
+    kept
+        A block, and its values at these places, if they are taken again and again.
     """
 
     cells: Ints
+    kept: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     @classmethod
     def of_rows(cls, rows: Ints) -> Places:
@@ -45,5 +51,13 @@ class Places:
 
     def take(self, block: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Values of a C-contiguous ``(N, p)`` block, ``(n, p)``."""
+        if self.kept is not None and self.kept[0] is block and out is not None:
+            np.copyto(out, self.kept[1])  # a copy: models may write into what they are given
+            return out
         # every cell is there: mode="clip" only spares the check and a buffer for `out`
         return block.reshape(-1).take(self.cells, out=out, mode="clip")
+
+    def keep(self, block: NDArray[Any]) -> None:
+        """Keep the values of this block, unless they are many: copying is quicker than finding."""
+        if self.kept is None and self.cells.size <= MOST_KEPT:
+            self.kept = (block, self.take(block))

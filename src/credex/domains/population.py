@@ -268,6 +268,8 @@ class Population:
         wanted = (seed, start, stop)
         last = self._last
         if last is not None and last[0] == wanted:
+            if self.table.block is not None:
+                last[1].places.keep(self.table.block)
             return last[1]
         width = int(self.feature_of.max()) + 1
         uniform = blocks(seed, "uniform", start, stop, width)

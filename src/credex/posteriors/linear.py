@@ -167,20 +167,27 @@ class LinearPosterior:
         return (m.zz, m.zy, m.yy) if self.intercept_kind == "flat" else m.raw()
 
     @once
-    def _prior(self) -> tuple[Floats, Floats]:
-        """Precisions λ and means m of the prior, ``(d,)`` each."""
-        return self.prior.precisions(self.d), self.prior.means(self.d)
+    def precisions(self) -> Floats:
+        """Precisions λ of the prior, ``(d,)``."""
+        return self.prior.precisions(self.d)
+
+    @once
+    def _means(self) -> Floats:
+        """Means m of the prior, ``(d,)``."""
+        return self.prior.means(self.d)
 
     @once
     def _v(self) -> Floats:
         a = self.products[0].copy()
-        a.reshape(-1)[:: self.d + 1] += self._prior[0]
+        a.reshape(-1)[:: self.d + 1] += self.precisions
         return inverse_spd(a)
 
     @once
     def _phi(self) -> Floats:
-        lam, m = self._prior
-        return np.asarray(self._v @ (self.products[1] + (lam * m)[:, None]))
+        right = self.products[1]
+        if self.prior.mean != 0.0:
+            right = right + (self.precisions * self._means)[:, None]
+        return np.asarray(self._v @ right)
 
     @once
     def _rss(self) -> Floats:
@@ -192,8 +199,7 @@ class LinearPosterior:
 
     @once
     def _s2(self) -> Floats:
-        lam, m = self._prior
-        shrink = lam @ (self._phi - m[:, None]) ** 2
+        shrink = self.precisions @ (self._phi - self._means[:, None]) ** 2
         return np.asarray((self._rss + shrink) / self.n)
 
     @once
@@ -286,9 +292,11 @@ class LinearPosterior:
 
     @once
     def _bias(self) -> Floats:
-        lam, m = self._prior
+        lam, pull = self.precisions, self._phi
+        if self.prior.mean != 0.0:
+            pull = pull - self._means[:, None]
         shrunk = np.maximum(1 - lam * self._v.diagonal(), 1e-8)
-        return np.asarray(self._v @ ((lam / shrunk)[:, None] * (self._phi - m[:, None])))
+        return np.asarray(self._v @ ((lam / shrunk)[:, None] * pull))
 
     @property
     def unpulled(self) -> Floats:
@@ -296,18 +304,23 @@ class LinearPosterior:
         return np.asarray(self._phi + self._bias)
 
     @once
-    def _robust_parts(self) -> tuple[Floats, float, Floats]:
+    def _robust_parts(self) -> tuple[Floats, float, Floats | None]:
         """Data part of the robust variances ``(d, k)``, trace of the hat, factors ``(d,)``."""
         kept: Scaled | None = self.__dict__.pop("_kept", None)  # one taker only: it is given on
-        variance, trace, rows = sandwich.variances(self, kept)
+        parts = sandwich.variances(self, kept)
         if kept is not None:
             kept.release()
-        return variance, trace, sandwich.factors(rows, max(self.n - trace, 1.0))
+        return parts
 
     @once
     def unseen(self) -> Masks:
         """``(d,)``: features that are alike in all rows, of which the prior alone speaks."""
         return np.asarray(self.moments.zz.diagonal() <= ALIKE * self.moments.weight)
+
+    @once
+    def some_unseen(self) -> bool:
+        """Whether there are such features."""
+        return bool(self.unseen.any())
 
     def _prior_share(self) -> Floats:
         """Variances ``(d, k)`` of the unseen features: the paper's, but at least that of y."""
@@ -318,8 +331,10 @@ class LinearPosterior:
     def robust_variance(self, *, fraction: float = 0.0) -> Floats:
         """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
         variance, _, factor = self._robust_parts
-        out = ((1 - fraction) * variance + np.square(self._bias)) * factor[:, None]
-        return self._out(out + self._prior_share() if self.unseen.any() else out)
+        out = (1 - fraction) * variance + np.square(self._bias)
+        if factor is not None:
+            out *= factor[:, None]
+        return self._out(out + self._prior_share() if self.some_unseen else out)
 
     def robust_covariance(self, *, fraction: float = 0.0) -> Floats:
         """Leverage-corrected sandwich (HC3) and the prior's pull.
@@ -330,9 +345,11 @@ class LinearPosterior:
         (their scores add up to Λ(φ̂−m)), and it would be counted twice.
         """
         b = self._bias
-        root = np.sqrt(self._robust_parts[2])
         out = (1 - fraction) * sandwich.covariance(self) + np.einsum("ik,jk->ijk", b, b)
-        out *= np.outer(root, root)[:, :, None]
+        factor = self._robust_parts[2]
+        if factor is not None:
+            root = np.sqrt(factor)
+            out *= np.outer(root, root)[:, :, None]
         i = np.arange(self.d)
         out[i, i] += self._prior_share()
         return self._out(out)

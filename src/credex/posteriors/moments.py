@@ -36,8 +36,7 @@ class Moments:
         n, sums = 0, None
         for s in parts:
             n += len(s.y)
-            # BLAS does one half of the first product
-            more = (s.rows.T @ s.rows, s.rows.T @ s.y, np.square(s.y).sum(axis=0))
+            more = _products(s)
             if sums is None:
                 sums = more
             else:
@@ -84,13 +83,24 @@ def summed(rows: Rows, design: Design | None = None) -> tuple[Moments, Scaled | 
     """
     if few(rows):
         one = rows.blocks[0]
+        y, w = one.y, one.w
         z = floats(one.design(0, one.n) if design is None else design)
-        total = float(one.w.sum())
+        total = float(np.add.reduce(w))
         safe = total if total > 0 else 1.0
-        centre, top = one.w @ z / safe, one.w @ one.y / safe
-        whole = Scaled.of(z, one.y, one.w, centre, top)
-        return Moments.of(total, centre, top, (whole,)), whole
+        centre, top = w @ z, w @ y
+        centre /= safe
+        top /= safe
+        scaled = Scaled.of if one.packed is None else Scaled.of_masks
+        s = scaled(z, y, w, centre, top)
+        return Moments(len(y), total, centre, top, *_products(s)), s
     return reduce(add, (_batch(z, y, w) for z, y, w in rows.chunks())), None
+
+
+def _products(s: Scaled) -> tuple[Floats, Floats, Floats]:
+    """Cross products of some rows."""
+    turned = s.rows.T
+    # BLAS does one half of the first product
+    return turned @ s.rows, turned @ s.y, np.einsum("ij,ij->j", s.y, s.y)
 
 
 def _batch(z: Design, y: Floats, w: Floats) -> Moments:

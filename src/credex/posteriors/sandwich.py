@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 FEW_ROWS = 30.0
 """From so many rows that a variance rests on, it is known well enough."""
 
+SHORT = 32
+"""Rows of fewer features are summed by BLAS: `einsum` takes longer to begin a row than to do it."""
+
+ENOUGH = 1.5
+"""With so many times `FEW_ROWS` rows for each coefficient, a bound will mostly tell."""
+
 TINY = np.finfo(np.float64).tiny
 
 
@@ -47,65 +53,102 @@ class Shares:
         """Leverage-corrected (HC3) shares of the rows, or clusters of rows, in φ̂, by output."""
         e = self.misfit / self.free[:, None]
         for j in range(e.shape[1]):
-            score = self.reach * e[:, j : j + 1]
-            if cluster > 1:
-                score = np.add.reduceat(score, np.arange(0, len(score), cluster), axis=0)
-            yield score
+            yield _by_cluster(self.reach * e[:, j : j + 1], cluster)
 
 
-def shares(p: LinearPosterior, kept: Scaled | None = None) -> Iterator[Shares]:
-    """Walk over all rows, ``kept`` or scaled anew.
+def _by_cluster(score: Floats, cluster: int) -> Floats:
+    """Sum the scores of rows that were drawn together."""
+    if cluster == 1:
+        return score
+    return np.add.reduceat(score, np.arange(0, len(score), cluster), axis=0)
 
-    ``reach`` is in a buffer: yours to change, and gone with the next piece.
-    """
-    flat, m = p.intercept_kind == "flat", p.moments
-    if not flat:
-        rows = pieces(p.rows, np.zeros(p.d), np.zeros(p.k))
-    elif kept is None:
-        rows = pieces(p.rows, m.z_mean, m.y_mean)
+
+def _pieces(p: LinearPosterior, kept: Scaled | None) -> Iterator[Scaled]:
+    """All rows, ``kept`` or scaled anew, as the posterior takes them."""
+    if p.intercept_kind != "flat":
+        return pieces(p.rows, np.zeros(p.d), np.zeros(p.k))
+    return pieces(p.rows, p.moments.z_mean, p.moments.y_mean) if kept is None else kept.pieces()
+
+
+def _free(p: LinearPosterior, s: Scaled, reach: Floats, spare: Floats | None = None) -> Floats:
+    """``(n,)``: 1 − h."""
+    if p.d < SHORT:
+        free: Floats = np.multiply(reach, s.rows, out=spare) @ np.ones(p.d)
     else:
-        rows = kept.pieces()
-    v, beta = p.v, p.unpulled
-    buffer: Floats | None = None
-    for s in rows:
-        if buffer is None or len(buffer) < len(s.rows):
-            buffer = np.empty(s.rows.shape)
-        reach = np.matmul(s.rows, v, out=buffer[: len(s.rows)])
-        free = 1.0 - np.vecdot(reach, s.rows)
-        if flat and m.weight > 0:
-            free -= np.square(s.root) / m.weight
-        yield Shares(s, reach, s.y - s.rows @ beta, np.maximum(free, 1e-8, out=free))
+        free = np.einsum("ij,ij->i", reach, s.rows)
+    weight = p.moments.weight
+    if weight > 0 and p.intercept_kind == "flat":
+        free += np.square(s.root) / weight
+    np.subtract(1.0, free, out=free)
+    np.maximum(free, 1e-8, out=free)
+    return free
 
 
-def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, Floats]:
-    """Data part of the sandwich's diagonal, ``(d, k)``, the trace of the hat, and rows, ``(d,)``.
+def shares(p: LinearPosterior) -> Iterator[Shares]:
+    """Walk over all rows."""
+    beta = p.unpulled
+    for s in _pieces(p, None):
+        reach = s.rows @ p.v
+        yield Shares(s, reach, s.y - s.rows @ beta, _free(p, s, reach))
 
-    Rows: how many the variance of a feature rests on, (Σa²)²/Σa⁴ with a the row's reach. Of a
-    column that is nearly always the same, only the few rows that differ tell.
+
+def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, Floats | None]:
+    """Data part of the sandwich's diagonal, ``(d, k)``, trace of the hat, and `factors`, ``(d,)``.
+
+    Factors are ``None`` if all are one. They come from how many rows the variance of a feature
+    rests on, (Σa²)²/Σa⁴ with a the row's reach: of a column that is nearly always the same, only
+    the few rows that differ tell. As a² ≤ Vⱼⱼh, Σa⁴ ≤ Vⱼⱼ·Σha², and where that says that there
+    are rows enough nobody has to count them.
     """
-    out, trace, fourth = np.zeros((p.d, p.k)), 0.0, np.zeros(p.d)
-    for some in shares(p, kept):
-        trace += len(some.free) - float(some.free.sum())
+    d, k, v, beta = p.d, p.k, p.v, p.unpulled
+    many = p.n > ENOUGH * FEW_ROWS * (d + 1)
+    out, fourth, buffer = np.zeros((d, k + 1)), np.zeros(d), np.empty(0)
+    trace = 0.0
+    for s in _pieces(p, kept):
+        n = len(s.rows)
+        if buffer.size < n * d:
+            buffer, other = np.empty(n * d), np.empty(n * d if d < SHORT else 0)
+        reach = np.matmul(s.rows, v, out=buffer[: n * d].reshape(n, d))
+        free = _free(p, s, reach, other[: n * d].reshape(n, d) if d < SHORT else None)
+        trace += n - float(np.add.reduce(free))
+        columns = np.empty((n, k + 1))  # squared misfits, and hat values
+        np.subtract(1.0, free, out=columns[:, k])
+        e = np.subtract(s.y, s.rows @ beta, out=columns[:, :k])
+        e /= free[:, None]
         if p.cluster > 1:
-            for j, score in enumerate(some.scores(p.cluster)):
+            for j in range(k):
+                score = _by_cluster(reach * e[:, j : j + 1], p.cluster)
                 out[:, j] += np.einsum("ij,ij->j", score, score)
-        squares = np.square(some.reach, out=some.reach)
-        if p.cluster == 1:
-            e = some.misfit / some.free[:, None]
-            out += squares.T @ np.square(e, out=e)
-        fourth += np.einsum("ij,ij->j", squares, squares)
-    second = np.einsum("ij,ij->i", p.v @ p.products[0], p.v)  # of all rows, without them
-    return out, trace, second * second / np.maximum(fourth, TINY)
+            e[:] = 0.0
+        else:
+            np.square(e, out=e)
+        squares = np.square(reach, out=reach)
+        out += squares.T @ columns
+        if not many:
+            fourth += np.einsum("ij,ij->j", squares, squares)
+    diagonal = v.diagonal()
+    second = diagonal - np.square(v) @ p.precisions  # Σa² of all rows, without them: V − VΛV
+    second *= second
+    dof = max(p.n - trace, 1.0)
+    if many:
+        if not np.count_nonzero(second < min(FEW_ROWS, dof) * diagonal * out[:, k]):
+            return out[:, :k], trace, None
+        for some in shares(p):
+            fourth += np.einsum("ij,ij->j", np.square(some.reach), np.square(some.reach))
+    return out[:, :k], trace, factors(second / np.maximum(fourth, TINY), dof)
 
 
-def factors(rows: Floats, dof: float) -> Floats:
-    """Factors ``(d,)`` of variances that rest on so many ``rows (d,)``.
+def factors(rows: Floats, dof: float) -> Floats | None:
+    """Factors ``(d,)`` of variances that rest on so many ``rows (d,)``; ``None``: all are one.
 
     A variance of few rows is known badly, which the one number of degrees of freedom does not say:
     at 95 % intervals are as wide as with one degree more than rows.
     """
+    few = rows < min(FEW_ROWS, dof)
+    if not few.any():
+        return None
     out = np.ones(len(rows))
-    for j in (rows < min(FEW_ROWS, dof)).nonzero()[0].tolist():
+    for j in few.nonzero()[0].tolist():
         out[j] = max(heavier(1.0 + float(rows[j]), dof), 1.0)
     return out
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,14 @@ KEEP = 524_288
 _spare = threading.local()
 """The last buffer of kept rows. Memory fresh from the system costs more than the arithmetic on it:
 it comes page by page, and freed blocks of this size go back at once."""
+
+
+@cache
+def _rank_one() -> Any:
+    """Imported when first needed: SciPy is slow to import."""
+    from scipy.linalg.blas import dger
+
+    return dger
 
 
 def floats(design: Design) -> Floats:
@@ -52,10 +62,25 @@ class Scaled:
     def of(cls, z: Floats, y: Floats, w: Weights, centre: Floats, top: Floats) -> Scaled:
         """Scale ``y (n, k)``, and ``z (n, d)`` in place."""
         root = np.sqrt(w)
+        column = root[:, None]
         z -= centre
-        z *= root[:, None]
+        z *= column
         out = y - top
-        out *= root[:, None]
+        out *= column
+        return cls(z, out, root)
+
+    @classmethod
+    def of_masks(cls, z: Floats, y: Floats, w: Weights, centre: Floats, top: Floats) -> Scaled:
+        """The same for rows of zeros and ones, which lose no digits if they are centred last.
+
+        BLAS does that, in place, in half the time.
+        """
+        root = np.sqrt(w)
+        column = root[:, None]
+        z *= column
+        z = _rank_one()(-1.0, centre, root, a=z.T, overwrite_a=1).T
+        out = y - top
+        out *= column
         return cls(z, out, root)
 
     def release(self) -> None:

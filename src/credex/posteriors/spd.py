@@ -33,23 +33,31 @@ def inverse_spd(a: Floats) -> Floats:
     d = len(a)
     if d == 0:
         return np.empty((0, 0))
+    # Cholesky is blind to the scale of rows and columns; what must be scaled is the test
+    factor, failed = dpotrf(a.T, 1)  # LAPACK counts columns first: spares a copy
+    lost = np.square(factor.diagonal()) < SINGULAR**2 * a.diagonal()
+    if not failed and not np.count_nonzero(lost):
+        half, failed = dpotri(factor, 1, 1)
+        if not failed:
+            return _mirrored(half)
     root = np.sqrt(np.maximum(a.diagonal(), 0.0))
-    if not root.all():
-        root[root == 0] = 1.0
+    root[root == 0] = 1.0
     both = np.multiply.outer(root, root)
     scaled = a / both
-    for jitter in (0.0, 1e-10, 1e-8, 1e-6):
-        if jitter:
-            scaled = scaled + jitter * np.eye(d)
-        factor, failed = dpotrf(scaled.T, lower=1)  # LAPACK counts columns first: spares a copy
-        if failed or (jitter == 0.0 and float(factor.diagonal().min()) < SINGULAR):
-            continue
-        half, failed = dpotri(factor, lower=1, overwrite_c=1)
+    for jitter in (1e-10, 1e-8, 1e-6):
+        scaled = scaled + jitter * np.eye(d)
+        factor, failed = dpotrf(scaled.T, 1)
         if failed:
             continue
-        v = half + half.T  # there is nothing above the diagonal
-        v.ravel("K")[:: d + 1] *= 0.5  # a view, whichever way the sum is laid out
-        v /= both
-        return np.asarray(v)
+        half, failed = dpotri(factor, 1, 1)
+        if not failed:
+            return _mirrored(half) / both
     msg = "the perturbations do not determine the explanation; ask for more queries"
     raise InputError(msg)
+
+
+def _mirrored(half: Floats) -> Floats:
+    """Both triangles of a symmetric matrix of which the upper one is zero."""
+    out = half + half.T
+    out.ravel("K")[:: len(half) + 1] *= 0.5  # a view, whichever way the sum is laid out
+    return np.asarray(out)

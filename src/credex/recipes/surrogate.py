@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from credex.blackbox import check_repeat
+from credex.blackbox import BlackBox, check_repeat
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.kernels import Exponential
@@ -35,6 +35,7 @@ from credex.recipes.base import (
 from credex.recipes.forecasts import linear_forecast
 from credex.recipes.sparse_surrogate import sparse_exact, sparse_linear
 from credex.recipes.unseen import NONE, Unseen
+from credex.recipes.whole import ask_whole
 from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -74,7 +75,7 @@ class SurrogateRecipe:
         self.kernel = replace(kernel, root=False) if settings.recipe == "paper" else kernel
         self._stream: MaskStream | PerturbationStream | None = None
         self._posterior: LinearPosterior | ExactPosterior | None = None
-        self._at_hand: Design | None = None
+        self.at_hand: Design | None = None
         """All design rows, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
@@ -186,6 +187,10 @@ class SurrogateRecipe:
                 self.stream.keep_rest(chosen)
             return chosen
 
+    def whole(self, n: int, box: BlackBox) -> Callable[[], None] | None:
+        """Ask for all there is to ask at once, if that can be done."""
+        return ask_whole(self, n, box)
+
     @property
     def opening(self) -> int | None:
         """On masks f(x) is a query."""
@@ -277,7 +282,7 @@ class SurrogateRecipe:
 
     def _absorb(self, part: Candidates, y: Floats, w: Weights) -> None:
         p = self._posterior
-        self._at_hand = part.design if len(part) == self.asked.rows.n else None
+        self.at_hand = part.design if len(part) == self.asked.rows.n else None
         if isinstance(p, LinearPosterior) and p.n == self.asked.rows.n - len(part):
             self._posterior = p.update(part.design, y, w)
         else:
@@ -302,10 +307,10 @@ class SurrogateRecipe:
                 prior=s.prior,
                 intercept="none" if s.recipe == "paper" else "flat",
                 cluster=2 if self.paired else 1,
-                design=self._at_hand,
+                design=self.at_hand,
                 robust=self._robust,
             )
-            self._at_hand = None
+            self.at_hand = None
         return self._posterior
 
     def predictive(self) -> Predictive | None:

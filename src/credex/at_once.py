@@ -1,0 +1,70 @@
+"""The shortest way through a run: a fixed budget of a quick model takes one call and one fit.
+
+`loop.run` is a talk, so that anyone can drive it, stop it and stack what it asks. Beside a model
+that answers in microseconds the talk costs more than all arithmetic: where nothing has to be
+decided on the way it is left out. Results are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from credex.blackbox import BlackBox
+from credex.calls import along
+from credex.errors import CredexError
+from credex.loop import Plan, State
+from credex.recipes.base import Recipe
+from credex.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from credex.explanation import Explanation
+
+__all__ = ["at_once"]
+
+
+def at_once(
+    recipe: Recipe,
+    plan: Plan,
+    make: Callable[[State], Explanation],
+    *,
+    batch_rows: int,
+    box: BlackBox,
+) -> State | None:
+    """Return the last state of a run, or ``None`` if it has to be run step by step.
+
+    A model that fails is asked again, step by step, and not trusted from then on: what can be
+    kept is then kept, and the error says what it is.
+    """
+    whole = getattr(recipe, "whole", None)
+    if whole is None or not plan.fixed:
+        return None
+    start = time.perf_counter()
+    n = along(recipe, plan, box, batch_rows)
+    if n == 0:
+        return None
+    recipe.limit, recipe.looks = plan.ceiling, False
+    try:
+        absorb = whole(n, box)
+    except CredexError:
+        box.trust = 0
+        return None
+    if absorb is None:
+        return None
+    box.trust -= 1
+    with one_blas_thread():
+        absorb()
+        fitted = recipe.fit()
+    a = recipe.asked
+    return State(
+        fitted,
+        a,
+        recipe.settings.level,
+        a.n_queries,
+        a.n_model_rows,
+        time.perf_counter() - start,
+        plan.ceiling_reason,
+        converged=False,
+        make=make,
+    )
