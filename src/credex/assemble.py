@@ -95,8 +95,11 @@ class Assembly:
 
 def fits_exactly(belief: Belief) -> bool:
     """Whether nothing is left over but rounding, although not all importances are zero."""
-    largest = float(np.abs(belief.mean).max(initial=0.0))
-    return bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest) and largest > 0
+    mean, deviation = belief.mean.reshape(-1), belief.deviation.reshape(-1)
+    if deviation @ deviation > 1e-12 * len(mean) * (mean @ mean):  # more than the largest could be
+        return False
+    largest = float(np.abs(mean).max(initial=0.0))
+    return bool(deviation.max(initial=0.0) <= 1e-6 * largest) and largest > 0
 
 
 def nothing_known(d: int, k: int) -> Fitted:

@@ -25,6 +25,10 @@ NEARLY = 1e-4
 """Answers this close look like rounding of a model that computes in single precision."""
 
 
+NUMBERED = ("0",)
+"""Name of a sole output."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
     """What one call of the model gave."""
@@ -145,7 +149,7 @@ class BlackBox:
             return (str(name),)
         if self.classes is not None and len(self.classes) == k:
             return tuple(str(c) for c in self.classes)
-        return tuple(str(i) for i in range(k))
+        return NUMBERED if k == 1 else tuple(str(i) for i in range(k))
 
 
 def check_repeat(first: Floats, second: Floats, same: float = SAME, *, begun: bool = False) -> None:
@@ -154,9 +158,9 @@ def check_repeat(first: Floats, second: Floats, same: float = SAME, *, begun: bo
     ``same``: how far they may differ, relative to their size; the answer's own `Reply.same`.
     ``begun``: the first is from an explanation that is gone on from.
     """
-    gap = np.abs(first - second)
-    if (gap <= same).all():
+    if first.tolist() == second.tolist():
         return
+    gap = np.abs(first - second)
     if np.any(gap > same * np.maximum(1.0, np.abs(first))):
         j = int(np.argmax(gap))
         msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "

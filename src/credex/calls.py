@@ -69,10 +69,10 @@ def along(recipe: Recipe, plan: Plan, box: BlackBox | None, batch_rows: int) -> 
     larger = r.neighbourhood.row_bytes > LARGER * speed.row_bytes  # a longer text is slower
     if larger or speed.row_seconds >= SLOW_ROW or r.d <= 1:
         return 0
-    if any(isinstance(rule, WallClock) for rule in plan.rules):
-        return 0
     n = r.room(plan.ceiling, cost)
-    if not plan.fixed:
+    if plan.rules:
+        if any(isinstance(rule, WallClock) for rule in plan.rules):
+            return 0
         n = min(n, max(plan.seeds - r.asked.n_queries - cost, 2))
     rows = (n + 1) * r.rows_per_query + 2
     quick = rows <= batch_rows and rows * speed.row_seconds <= CALL_SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import comb, lgamma, sqrt
 from typing import Literal
 
@@ -61,11 +62,16 @@ class Exponential:
         else:
             width = 0.75 * sqrt(d) if self.width is None else self.width
             if design.dtype == np.bool_ and np.count_nonzero(origin == 1) == d:
-                steps = np.exp(np.arange(d, -1.0, -1.0) * (power / width**2))  # by how many are on
-                return np.asarray(steps.take((design @ origin).astype(np.intp)))
+                return _by_count(d, power / width**2).take((design @ origin).astype(np.intp))
             squared = np.einsum("ij,ij->i", design - origin, design - origin)
         squared *= power / width**2
         return np.asarray(np.exp(squared, out=squared))
+
+
+@lru_cache(maxsize=64)
+def _by_count(d: int, power: float) -> Weights:
+    """``(d + 1,)`` weights of masks of which 0 … d features are on."""
+    return np.asarray(np.exp(np.arange(d, -1.0, -1.0) * power))
 
 
 def shapley_kernel(sizes: Floats, d: int) -> Weights:

@@ -7,6 +7,7 @@ and may then be given ``later(make)`` in their place: reading, copying and pickl
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 __all__ = ["Lazily", "later", "once"]
@@ -38,16 +39,14 @@ class once(Generic[T]):  # noqa: N801 - used like property
         return value
 
 
-class _Later:
-    __slots__ = ("make",)
+class _Later(partial[Any]):
+    """A function without arguments; as a `partial` it takes no Python to be made."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make = make
+    __slots__ = ()
 
 
-def later(make: Callable[[], Any]) -> Any:
-    """Stand in for what ``make()`` returns."""
-    return _Later(make)
+later: Callable[[Callable[[], Any]], Any] = _Later
+"""Stand in for what the function given returns."""
 
 
 class Lazily:
@@ -76,7 +75,7 @@ class Lazily:
         for name in self.lazy:
             value = getattr(self, name)
             if type(value) is _Later:
-                waiting[name] = value.make
+                waiting[name] = value
                 drop(self, name)
         object.__setattr__(self, "_later", waiting)
 

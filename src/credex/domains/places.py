@@ -59,5 +59,5 @@ class Places:
 
     def keep(self, block: NDArray[Any]) -> None:
         """Keep the values of this block, unless they are many: copying is quicker than finding."""
-        if self.kept is None and self.cells.size <= MOST_KEPT:
+        if self.cells.size <= MOST_KEPT:
             self.kept = (block, self.take(block))

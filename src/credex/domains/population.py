@@ -221,6 +221,10 @@ class Population:
         """Which of the p columns have an order."""
         return [role in ("number", "date") for role in self.roles]
 
+    @once
+    def _all_ordered(self) -> bool:
+        return all(self._ordered_columns)
+
     def locate(self, x: Table) -> Ints:
         """``(p,)`` bin or category number of each value of the one-row table ``x``."""
         ordered = self._ordered_columns
@@ -228,11 +232,12 @@ class Population:
             values = x.block[0].astype(np.float64)
         else:
             values = np.array([x.floats(j)[0] if o else 0.0 for j, o in enumerate(ordered)])
-        out: Ints = (self._edges < values[:, None]).sum(axis=1)
-        for missing in np.isnan(values).nonzero()[0].tolist():
+        out: Ints = np.add.reduce(self._edges < values[:, None], axis=1)
+        gone = np.isnan(values)
+        for missing in gone.nonzero()[0].tolist() if np.count_nonzero(gone) else ():
             bins = self.marginal(missing).bins
             out[missing] = 0 if bins is None else bins.missing
-        if not all(ordered):
+        if not self._all_ordered:
             for j, is_ordered in enumerate(ordered):
                 codes = self.marginal(j).codes
                 if not is_ordered and codes is not None:
@@ -268,8 +273,9 @@ class Population:
         wanted = (seed, start, stop)
         last = self._last
         if last is not None and last[0] == wanted:
-            if self.table.block is not None:
-                last[1].places.keep(self.table.block)
+            places = last[1].places
+            if places.kept is None and self.table.block is not None:
+                places.keep(self.table.block)
             return last[1]
         width = int(self.feature_of.max()) + 1
         uniform = blocks(seed, "uniform", start, stop, width)

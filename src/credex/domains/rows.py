@@ -217,9 +217,9 @@ def _fast(table: Table, values: NDArray[Any], may_miss: Masks) -> NDArray[Any] |
             return None
         values = cast
     if dtype.kind == "f":
-        gone = np.isnan(values) & ~may_miss
-        if gone.any():
-            raise _unexpected(table.names[int(np.argmax(gone))])
+        gone = np.isnan(values)
+        if np.count_nonzero(gone) and (gone & ~may_miss).any():
+            raise _unexpected(table.names[int(np.argmax(gone & ~may_miss))])
     return values
 
 

@@ -96,6 +96,7 @@ class Tabular:
         self._bin_count = self.bins or 4
         self._most = most
         self._everyone = self._population(None, None)
+        self.row_bytes = 8 * self._table.n_columns
         self._cohorts: dict[Any, Population] = {}
         if cohort is not None:
             for label, rows in _cohort_rows(cohort, self._table.n_rows).items():

@@ -143,17 +143,17 @@ class LinearPosterior:
 
     # -- sizes ---------------------------------------------------------------------------------
 
-    @property
+    @once
     def n(self) -> int:
         """Number of rows N."""
         return self.moments.n
 
-    @property
+    @once
     def d(self) -> int:
         """Number of features."""
         return len(self.moments.z_mean)
 
-    @property
+    @once
     def k(self) -> int:
         """Number of outputs."""
         return len(self.moments.y_mean)
@@ -176,11 +176,16 @@ class LinearPosterior:
         """Means m of the prior, ``(d,)``."""
         return self.prior.means(self.d)
 
+    @property
+    def _least(self) -> float:
+        """Least precision of the prior, if it can be told quickly."""
+        return self.prior.precision if isinstance(self.prior.precision, float) else 0.0
+
     @once
     def _v(self) -> Floats:
         a = self.products[0].copy()
         a.reshape(-1)[:: self.d + 1] += self.precisions
-        return inverse_spd(a)
+        return inverse_spd(a, at_least=self._least)
 
     @once
     def _phi(self) -> Floats:
@@ -320,7 +325,7 @@ class LinearPosterior:
     @once
     def some_unseen(self) -> bool:
         """Whether there are such features."""
-        return bool(self.unseen.any())
+        return bool(np.count_nonzero(self.unseen))
 
     def _prior_share(self) -> Floats:
         """Variances ``(d, k)`` of the unseen features: the paper's, but at least that of y."""
@@ -331,7 +336,8 @@ class LinearPosterior:
     def robust_variance(self, *, fraction: float = 0.0) -> Floats:
         """Diagonal of `robust_covariance`, ``(d,)`` or ``(d, k)``: all that intervals take."""
         variance, _, factor = self._robust_parts
-        out = (1 - fraction) * variance + np.square(self._bias)
+        out = np.square(self._bias)
+        out += variance if fraction == 0 else (1 - fraction) * variance
         if factor is not None:
             out *= factor[:, None]
         return self._out(out + self._prior_share() if self.some_unseen else out)

@@ -100,7 +100,9 @@ def _products(s: Scaled) -> tuple[Floats, Floats, Floats]:
     """Cross products of some rows."""
     turned = s.rows.T
     # BLAS does one half of the first product
-    return turned @ s.rows, turned @ s.y, np.einsum("ij,ij->j", s.y, s.y)
+    y = s.y
+    squares = (y.T @ y)[0] if y.shape[1] == 1 else np.einsum("ij,ij->j", y, y)
+    return turned @ s.rows, turned @ y, squares
 
 
 def _batch(z: Design, y: Floats, w: Floats) -> Moments:

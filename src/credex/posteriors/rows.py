@@ -57,7 +57,7 @@ class Rows:
     @property
     def n(self) -> int:
         """Number of rows."""
-        return sum(b.n for b in self.blocks)
+        return self.blocks[0].n if len(self.blocks) == 1 else sum(b.n for b in self.blocks)
 
     def add(self, design: Design, y: Floats, w: Weights) -> Rows:
         """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small neighbours are joined."""

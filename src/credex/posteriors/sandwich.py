@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,11 @@ class Shares:
             yield _by_cluster(self.reach * e[:, j : j + 1], cluster)
 
 
+@lru_cache(maxsize=SHORT)
+def _ones(d: int) -> Floats:
+    return np.ones(d)
+
+
 def _by_cluster(score: Floats, cluster: int) -> Floats:
     """Sum the scores of rows that were drawn together."""
     if cluster == 1:
@@ -70,16 +76,21 @@ def _pieces(p: LinearPosterior, kept: Scaled | None) -> Iterator[Scaled]:
     return pieces(p.rows, p.moments.z_mean, p.moments.y_mean) if kept is None else kept.pieces()
 
 
-def _free(p: LinearPosterior, s: Scaled, reach: Floats, spare: Floats | None = None) -> Floats:
-    """``(n,)``: 1 − h."""
+def _hat(p: LinearPosterior, s: Scaled, reach: Floats, spare: Floats | None = None) -> Floats:
+    """``(n,)`` hat values h."""
     if p.d < SHORT:
-        free: Floats = np.multiply(reach, s.rows, out=spare) @ np.ones(p.d)
+        hat: Floats = np.multiply(reach, s.rows, out=spare) @ _ones(p.d)
     else:
-        free = np.einsum("ij,ij->i", reach, s.rows)
+        hat = np.einsum("ij,ij->i", reach, s.rows)
     weight = p.moments.weight
     if weight > 0 and p.intercept_kind == "flat":
-        free += np.square(s.root) / weight
-    np.subtract(1.0, free, out=free)
+        hat += np.square(s.root) / weight
+    return hat
+
+
+def _free(hat: Floats) -> Floats:
+    """1 − h, but not nothing."""
+    free = 1.0 - hat
     np.maximum(free, 1e-8, out=free)
     return free
 
@@ -89,7 +100,7 @@ def shares(p: LinearPosterior) -> Iterator[Shares]:
     beta = p.unpulled
     for s in _pieces(p, None):
         reach = s.rows @ p.v
-        yield Shares(s, reach, s.y - s.rows @ beta, _free(p, s, reach))
+        yield Shares(s, reach, s.y - s.rows @ beta, _free(_hat(p, s, reach)))
 
 
 def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, Floats | None]:
@@ -103,18 +114,15 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
     d, k, v, beta = p.d, p.k, p.v, p.unpulled
     many = p.n > ENOUGH * FEW_ROWS * (d + 1)
     out, fourth, buffer = np.zeros((d, k + 1)), np.zeros(d), np.empty(0)
-    trace = 0.0
     for s in _pieces(p, kept):
         n = len(s.rows)
         if buffer.size < n * d:
             buffer, other = np.empty(n * d), np.empty(n * d if d < SHORT else 0)
         reach = np.matmul(s.rows, v, out=buffer[: n * d].reshape(n, d))
-        free = _free(p, s, reach, other[: n * d].reshape(n, d) if d < SHORT else None)
-        trace += n - float(np.add.reduce(free))
         columns = np.empty((n, k + 1))  # squared misfits, and hat values
-        np.subtract(1.0, free, out=columns[:, k])
+        columns[:, k] = hat = _hat(p, s, reach, other[: n * d].reshape(n, d) if d < SHORT else None)
         e = np.subtract(s.y, s.rows @ beta, out=columns[:, :k])
-        e /= free[:, None]
+        e /= _free(hat)[:, None]
         if p.cluster > 1:
             for j in range(k):
                 score = _by_cluster(reach * e[:, j : j + 1], p.cluster)
@@ -126,8 +134,10 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
         out += squares.T @ columns
         if not many:
             fourth += np.einsum("ij,ij->j", squares, squares)
-    diagonal = v.diagonal()
-    second = diagonal - np.square(v) @ p.precisions  # Σa² of all rows, without them: V − VΛV
+    diagonal, lam = v.diagonal(), p.precisions
+    # both without the rows, as VG = 1 − VΛ with the Gram matrix G: tr VG, and Σa² = diag VGV
+    trace = d - float(lam @ diagonal) + (p.intercept_kind == "flat" and p.moments.weight > 0)
+    second = diagonal - np.square(v) @ lam
     second *= second
     dof = max(p.n - trace, 1.0)
     if many:

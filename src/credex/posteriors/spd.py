@@ -22,12 +22,13 @@ def _lapack() -> tuple[Any, Any]:
     return dpotrf, dpotri
 
 
-def inverse_spd(a: Floats) -> Floats:
+def inverse_spd(a: Floats, *, at_least: float = 0.0) -> Floats:
     """Inverse of a symmetric positive definite matrix by Cholesky, scaled to a unit diagonal.
 
     A matrix that is singular to working precision gets a jitter of 1e-10 on the unit diagonal
     (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
-    called directly: SciPy's wrappers cost more than the work for a dozen features.
+    called directly: SciPy's wrappers cost more than the work for a dozen features. ``at_least``: no
+    eigenvalue is smaller, which may spare the test.
     """
     dpotrf, dpotri = _lapack()
     d = len(a)
@@ -35,8 +36,8 @@ def inverse_spd(a: Floats) -> Floats:
         return np.empty((0, 0))
     # Cholesky is blind to the scale of rows and columns; what must be scaled is the test
     factor, failed = dpotrf(a.T, 1)  # LAPACK counts columns first: spares a copy
-    lost = np.square(factor.diagonal()) < SINGULAR**2 * a.diagonal()
-    if not failed and not np.count_nonzero(lost):
+    safe = at_least > SINGULAR * float(a.trace())
+    if not failed and (safe or not _lost(factor, a)):
         half, failed = dpotri(factor, 1, 1)
         if not failed:
             return _mirrored(half)
@@ -54,6 +55,12 @@ def inverse_spd(a: Floats) -> Floats:
             return _mirrored(half) / both
     msg = "the perturbations do not determine the explanation; ask for more queries"
     raise InputError(msg)
+
+
+def _lost(factor: Floats, a: Floats) -> bool:
+    """Whether a pivot is next to nothing beside the diagonal."""
+    few = np.square(factor.diagonal()) < SINGULAR**2 * a.diagonal()
+    return bool(np.count_nonzero(few))
 
 
 def _mirrored(half: Floats) -> Floats:

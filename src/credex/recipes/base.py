@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -252,6 +253,14 @@ class Recipe(Protocol):
     def reconsider(self, limits: Width | RelativeWidth, forecast: Forecast) -> bool:
         """Change to another posterior if the forecast says so, and say whether that was done."""
         ...
+
+
+@lru_cache(maxsize=64)
+def all_of(d: int, k: int) -> Masks:
+    """``(d, k)``: all features of all outputs are selected."""
+    out = np.ones((d, k), dtype=np.bool_)
+    out.flags.writeable = False
+    return out
 
 
 def powers_of_two(d: int) -> float:

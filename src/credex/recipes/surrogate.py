@@ -21,6 +21,7 @@ from credex.recipes.base import (
     Fitted,
     Settings,
     Talk,
+    all_of,
     and_full,
     coalitions,
     instance,
@@ -62,6 +63,7 @@ class SurrogateRecipe:
         self.unsure = self.begun = self.asked.full is not None
         self.by_masks = bool(neighbourhood.by_masks)
         self.origin = np.asarray(neighbourhood.design_at, dtype=np.float64)
+        self.d = len(self.origin)
         self.paired = bool(settings.sampler.paired)
         if self.paired and not self.by_masks:
             msg = "sampler='paired' needs masks; a table's perturbed rows have no complement. "
@@ -79,11 +81,6 @@ class SurrogateRecipe:
         """All design rows, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
-
-    @property
-    def d(self) -> int:
-        """All features take part."""
-        return len(self.origin)
 
     @property
     def minimum(self) -> int:
@@ -332,7 +329,7 @@ class SurrogateRecipe:
         if p is None:
             return None
         k = len(p.mean[0])
-        selected = np.ones((self.d, k), dtype=np.bool_)
+        selected = all_of(self.d, k)
         keep = self.settings.features
         if isinstance(p, ExactPosterior):
             belief, intercept, error, r2 = p.belief, p.intercept, p.error, p.r2
@@ -365,9 +362,9 @@ class SurrogateRecipe:
     def unseen(self) -> Unseen:
         """Features that are alike in all that was asked, and whether that is the whole truth."""
         if isinstance(self._posterior, LinearPosterior):
-            still = self._posterior.unseen
-            if not still.any():
+            if not self._posterior.some_unseen:
                 return NONE
+            still = self._posterior.unseen
             on = self._posterior.moments.z_mean > 0.5
             return Unseen.of(self.neighbourhood, still, on)
         return Unseen.of_rows(self.neighbourhood, self.asked.rows)
@@ -382,7 +379,7 @@ class SurrogateRecipe:
         if self._robust:
             share = self.fraction
             deviation = np.sqrt(p.robust_variance(fraction=share))
-            if p.unseen.any():  # what cannot change has no importance, and that is known
+            if p.some_unseen:  # what cannot change has no importance, and that is known
                 deviation[self.unseen().fixed] = 0.0
             scale = partial(p.robust_covariance, fraction=share)
             return Belief.of(p.mean, deviation, p.robust_dof, scale)

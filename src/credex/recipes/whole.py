@@ -9,7 +9,7 @@ import numpy as np
 
 from credex.blackbox import BlackBox, Speed, check_repeat
 from credex.posteriors.rows import Rows
-from credex.recipes.base import Asked, linked, unlinked
+from credex.recipes.base import Asked, linked
 from credex.samplers import Random
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
     box.speed = Speed(reply.seconds / rows, nb.row_bytes)
     y = reply.y[:-TWICE] if index is None else reply.y[index.reshape(-1)]
     x = reply.y[-TWICE:]
+    check_repeat(x[0], x[1], reply.same)
     if s.link != "identity":
         y, x = linked(y, s.link), linked(x, s.link)
-    check_repeat(unlinked(x[0], s.link), unlinked(x[1], s.link), reply.same)
 
     def absorb() -> None:
         weights = np.asarray(r.kernel.weights(drawn.design, r.origin))
