@@ -16,7 +16,7 @@ def test_masks_come_back_as_they_were(n, d):
     rows = Rows().add(z[: n // 2], np.zeros((n // 2, 1)), np.ones(n // 2)) if n > 1 else Rows()
     rows = rows.add(z[n // 2 :], np.zeros((n - n // 2, 1)), np.ones(n - n // 2))
     np.testing.assert_array_equal(rows.design(), z)
-    bits = np.concatenate([b.packed for b in rows.blocks])
+    bits = np.concatenate([b.by_row for b in rows.blocks])
     np.testing.assert_array_equal(bits, np.packbits(z, axis=1))  # what JSON files hold
 
 

@@ -176,16 +176,11 @@ class LinearPosterior:
         """Means m of the prior, ``(d,)``."""
         return self.prior.means(self.d)
 
-    @property
-    def _least(self) -> float:
-        """Least precision of the prior, if it can be told quickly."""
-        return self.prior.precision if isinstance(self.prior.precision, float) else 0.0
-
     @once
     def _v(self) -> Floats:
-        a = self.products[0].copy()
+        a, least = self.products[0].copy(), self.prior.precision
         a.reshape(-1)[:: self.d + 1] += self.precisions
-        return inverse_spd(a, at_least=self._least)
+        return inverse_spd(a, at_least=least if isinstance(least, float) else 0.0)
 
     @once
     def _phi(self) -> Floats:

@@ -84,14 +84,14 @@ def summed(rows: Rows, design: Design | None = None) -> tuple[Moments, Scaled | 
     if few(rows):
         one = rows.blocks[0]
         y, w = one.y, one.w
-        z = floats(one.design(0, one.n) if design is None else design)
-        total = float(np.add.reduce(w))
+        z, root = floats(one.design(0, one.n) if design is None else design), np.sqrt(w)
+        total = float(root @ root)
         safe = total if total > 0 else 1.0
         centre, top = w @ z, w @ y
         centre /= safe
         top /= safe
         scaled = Scaled.of if one.packed is None else Scaled.of_masks
-        s = scaled(z, y, w, centre, top)
+        s = scaled(z, y, root, centre, top)
         return Moments(len(y), total, centre, top, *_products(s)), s
     return reduce(add, (_batch(z, y, w) for z, y, w in rows.chunks())), None
 
@@ -113,5 +113,8 @@ def _batch(z: Design, y: Floats, w: Floats) -> Moments:
     for p in spans(*z.shape):
         centre += w[p] @ z[p]
     centre /= safe
-    parts = (Scaled.of(z[p].astype(np.float64), y[p], w[p], centre, top) for p in spans(*z.shape))
+    root = np.sqrt(w)
+    parts = (
+        Scaled.of(z[p].astype(np.float64), y[p], root[p], centre, top) for p in spans(*z.shape)
+    )
     return Moments.of(total, centre, top, parts)

@@ -19,7 +19,18 @@ CACHE = 262_144
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One batch of rows. ``packed`` holds booleans at eight a byte; ``plain`` holds floats."""
+    """One batch of rows.
+
+    Attributes
+    ----------
+    packed
+        n·d booleans at eight a byte, row after row without a gap: short rows take as long to fill
+        up as to pack. ``None`` if the design holds floats.
+    plain
+        ``(n, d)`` floats, or ``None``.
+    y, w
+        ``(n, k)`` outputs and ``(n,)`` weights.
+    """
 
     n: int
     d: int
@@ -33,19 +44,42 @@ class Block:
         """Pack ``design (n, d)``, ``y (n, k)``, ``w (n,)``."""
         n, d = design.shape
         if design.dtype == np.bool_:
-            return cls(n, d, _packed(design), None, y, w)
+            return cls(n, d, np.packbits(design), None, y, w)
         return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
 
     def design(self, start: int, stop: int) -> Design:
         """Rows ``start`` to ``stop`` as they were given."""
         if self.packed is not None:
-            some = self.packed[start:stop]
-            bits = np.unpackbits(some.reshape(-1)).reshape(len(some), 8 * some.shape[1])
-            return bits.view(np.bool_)[:, : self.d]
+            skip = start * self.d % 8  # bits of the first byte that belong to the row before
+            some = self.packed[start * self.d // 8 : -(-stop * self.d // 8)]
+            bits = np.unpackbits(some, count=skip + (stop - start) * self.d)[skip:]
+            return bits.view(np.bool_).reshape(stop - start, self.d)
         if self.plain is None:  # pragma: no cover - one of the two is always there
             msg = "a block holds neither bits nor floats"
             raise AssertionError(msg)
         return self.plain[start:stop]
+
+    @property
+    def by_row(self) -> NDArray[np.uint8] | None:
+        """``(n, ⌈d/8⌉)``: the booleans with every row in bytes of its own, as files hold them."""
+        return None if self.packed is None else np.packbits(self.design(0, self.n), axis=1)
+
+    @classmethod
+    def read(
+        cls,
+        n: int,
+        d: int,
+        by_row: NDArray[np.uint8] | None,
+        plain: Floats | None,
+        *,
+        y: Floats,
+        w: Weights,
+    ) -> Block:
+        """Return a block of what files hold."""
+        if by_row is None:
+            return cls(n, d, None, plain, y, w)
+        bits = np.unpackbits(by_row.reshape(n, -1), axis=1, count=d)
+        return cls(n, d, np.packbits(bits), None, y, w)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,17 +140,8 @@ def _all(parts: list[Floats]) -> Floats:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _packed(masks: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """``np.packbits(masks, axis=1)``, which is slow on short rows."""
-    n, d = masks.shape
-    wide = np.zeros((n, (d + 7) // 8 * 8), dtype=np.bool_)
-    wide[:, :d] = masks
-    return np.packbits(wide).reshape(n, wide.shape[1] // 8)
-
-
 def _join(a: Block, b: Block) -> Block:
-    packed = None if a.packed is None or b.packed is None else np.concatenate([a.packed, b.packed])
-    plain = None if a.plain is None or b.plain is None else np.concatenate([a.plain, b.plain])
-    return Block(
-        a.n + b.n, a.d, packed, plain, np.concatenate([a.y, b.y]), np.concatenate([a.w, b.w])
-    )
+    y, w = np.concatenate([a.y, b.y]), np.concatenate([a.w, b.w])
+    if a.packed is None or b.packed is None or a.n * a.d % 8:  # the last byte is not full
+        return Block.of(np.concatenate([a.design(0, a.n), b.design(0, b.n)]), y, w)
+    return Block(a.n + b.n, a.d, np.concatenate([a.packed, b.packed]), None, y, w)

@@ -111,28 +111,28 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
     the few rows that differ tell. As a² ≤ Vⱼⱼh, Σa⁴ ≤ Vⱼⱼ·Σha², and where that says that there
     are rows enough nobody has to count them.
     """
-    d, k, v, beta = p.d, p.k, p.v, p.unpulled
+    v, beta = p.v, p.unpulled
+    d, k = beta.shape
     many = p.n > ENOUGH * FEW_ROWS * (d + 1)
-    out, fourth, buffer = np.zeros((d, k + 1)), np.zeros(d), np.empty(0)
+    out, bound, fourth, buffer = np.zeros((d, k)), np.zeros(d), np.zeros(d), np.empty(0)
     for s in _pieces(p, kept):
         n = len(s.rows)
         if buffer.size < n * d:
             buffer, other = np.empty(n * d), np.empty(n * d if d < SHORT else 0)
         reach = np.matmul(s.rows, v, out=buffer[: n * d].reshape(n, d))
-        columns = np.empty((n, k + 1))  # squared misfits, and hat values
-        columns[:, k] = hat = _hat(p, s, reach, other[: n * d].reshape(n, d) if d < SHORT else None)
-        e = np.subtract(s.y, s.rows @ beta, out=columns[:, :k])
+        hat = _hat(p, s, reach, other[: n * d].reshape(n, d) if d < SHORT else None)
+        e = s.y - s.rows @ beta
         e /= _free(hat)[:, None]
         if p.cluster > 1:
             for j in range(k):
                 score = _by_cluster(reach * e[:, j : j + 1], p.cluster)
                 out[:, j] += np.einsum("ij,ij->j", score, score)
-            e[:] = 0.0
-        else:
-            np.square(e, out=e)
         squares = np.square(reach, out=reach)
-        out += squares.T @ columns
-        if not many:
+        if p.cluster == 1:
+            out += squares.T @ np.square(e, out=e)
+        if many:
+            bound += hat @ squares
+        else:
             fourth += np.einsum("ij,ij->j", squares, squares)
     diagonal, lam = v.diagonal(), p.precisions
     # both without the rows, as VG = 1 − VΛ with the Gram matrix G: tr VG, and Σa² = diag VGV
@@ -141,11 +141,13 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
     second *= second
     dof = max(p.n - trace, 1.0)
     if many:
-        if not np.count_nonzero(second < min(FEW_ROWS, dof) * diagonal * out[:, k]):
-            return out[:, :k], trace, None
+        bound *= diagonal
+        bound *= min(FEW_ROWS, dof)
+        if not np.count_nonzero(second < bound):
+            return out, trace, None
         for some in shares(p):
             fourth += np.einsum("ij,ij->j", np.square(some.reach), np.square(some.reach))
-    return out[:, :k], trace, factors(second / np.maximum(fourth, TINY), dof)
+    return out, trace, factors(second / np.maximum(fourth, TINY), dof)
 
 
 def factors(rows: Floats, dof: float) -> Floats | None:

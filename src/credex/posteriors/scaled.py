@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from credex.posteriors.rows import CACHE, CHUNK, Rows, spans
-from credex.typing import Design, Floats, Weights
+from credex.typing import Design, Floats
 
 KEEP = 524_288
 """Values up to which all rows are scaled at once and kept for a second look: four megabytes."""
@@ -59,9 +59,8 @@ class Scaled:
     root: Floats
 
     @classmethod
-    def of(cls, z: Floats, y: Floats, w: Weights, centre: Floats, top: Floats) -> Scaled:
-        """Scale ``y (n, k)``, and ``z (n, d)`` in place."""
-        root = np.sqrt(w)
+    def of(cls, z: Floats, y: Floats, root: Floats, centre: Floats, top: Floats) -> Scaled:
+        """Scale ``y (n, k)``, and ``z (n, d)`` in place, by the ``(n,)`` roots of the weights."""
         column = root[:, None]
         z -= centre
         z *= column
@@ -70,12 +69,11 @@ class Scaled:
         return cls(z, out, root)
 
     @classmethod
-    def of_masks(cls, z: Floats, y: Floats, w: Weights, centre: Floats, top: Floats) -> Scaled:
+    def of_masks(cls, z: Floats, y: Floats, root: Floats, centre: Floats, top: Floats) -> Scaled:
         """The same for rows of zeros and ones, which lose no digits if they are centred last.
 
         BLAS does that, in place, in half the time.
         """
-        root = np.sqrt(w)
         column = root[:, None]
         z *= column
         z = _rank_one()(-1.0, centre, root, a=z.T, overwrite_a=1).T
@@ -105,4 +103,4 @@ def pieces(rows: Rows, centre: Floats, top: Floats) -> Iterator[Scaled]:
     """Scale all rows, as many at a time as stay in the cache."""
     for z, y, w in rows.chunks():
         for part in spans(len(z), z.shape[1]):
-            yield Scaled.of(z[part].astype(np.float64), y[part], w[part], centre, top)
+            yield Scaled.of(z[part].astype(np.float64), y[part], np.sqrt(w[part]), centre, top)
