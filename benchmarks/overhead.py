@@ -112,7 +112,7 @@ def lime_cell(p: Problem, n: int) -> dict[str, float]:
         tasks["peer"] = lambda: theirs.explain_instance(
             next(others), f, num_features=many, num_samples=n
         )
-    return together(tasks, rounds=15, runs=4)
+    return together(tasks, rounds=40, runs=5)
 
 
 def shap_cell(p: Problem, n: int) -> dict[str, float]:
@@ -147,7 +147,7 @@ def shap_cell(p: Problem, n: int) -> dict[str, float]:
                 return theirs.shap_values(next(others), nsamples=n, silent=True)
 
         tasks["peer"] = peer
-    return together(tasks, rounds=15, runs=4)
+    return together(tasks, rounds=40, runs=5)
 
 
 def cells(p: Problem, n: int) -> Iterator[tuple[str, str, dict[str, float]]]:

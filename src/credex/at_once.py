@@ -38,7 +38,7 @@ def at_once(
     kept is then kept, and the error says what it is.
     """
     whole = getattr(recipe, "whole", None)
-    if whole is None or not plan.fixed:
+    if whole is None or plan.rules:
         return None
     start = time.perf_counter()
     n = along(recipe, plan, box, batch_rows)

@@ -77,7 +77,7 @@ class Engine(ABC):
         self, case: Case, goals: Goals, options: Options, context: Context
     ) -> tuple[Recipe, Plan]:
         """Look at one instance and plan its run; every check that needs no model happens here."""
-        if self.domain.names is not None:  # else instances differ in their features
+        if goals.rules and self.domain.names is not None:  # else instances differ in features
             goals.check_ranking(len(self.domain.names))
         nb = self.neighbourhood(case)
         asked = None
@@ -253,7 +253,7 @@ class Engine(ABC):
     def _last(self, case: Case, goals: Goals, options: Options) -> State:
         """Last state of a run that nobody watches."""
         recipe, plan = self.prepare(case, goals, options, self._context)
-        if plan.fixed:
+        if not plan.rules:
             box = self._box(options.target)
             make = self._assembly(recipe, box, options, case.cohort)
             most = most_rows(options.batch_rows, recipe.neighbourhood.row_bytes)

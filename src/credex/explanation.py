@@ -116,7 +116,7 @@ class Explanation(Lazily):
     def interval(self, level: float | None = None, *, simultaneous: bool = False) -> Interval:
         """Credible intervals; ``simultaneous``: wide enough to hold for all features at once."""
         i = self.belief.interval(self.level if level is None else level, simultaneous=simultaneous)
-        return Interval(self._out(i.lower), self._out(i.upper), i.level)
+        return Interval(i.lower[:, 0], i.upper[:, 0], i.level) if self.squeeze else i
 
     @property
     def base_value(self) -> Floats | float:

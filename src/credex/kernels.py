@@ -62,7 +62,8 @@ class Exponential:
         else:
             width = 0.75 * sqrt(d) if self.width is None else self.width
             if design.dtype == np.bool_ and np.count_nonzero(origin == 1) == d:
-                return _by_count(d, power / width**2).take((design @ origin).astype(np.intp))
+                on = design @ origin.astype(np.float32)  # exact: they are whole
+                return _by_count(d, power / width**2).take(on.astype(np.intp))
             squared = np.einsum("ij,ij->i", design - origin, design - origin)
         squared *= power / width**2
         return np.asarray(np.exp(squared, out=squared))

@@ -235,6 +235,8 @@ class TabularNeighbourhood:
     @once
     def design_at(self) -> Floats:
         """``(d,)`` design row of the instance: 1 for binary features, else its scaled value."""
+        if self._domain.bins is not None:
+            return self._domain.ones
         out = np.ones(len(self.names))
         for feature in self._continuous:
             j = self._domain.members[feature][0]

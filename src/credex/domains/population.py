@@ -207,13 +207,13 @@ class Population:
 
     @once
     def _edges(self) -> Floats:
-        """``(p, q)`` bin edges of the ordered columns, padded with infinity."""
+        """``(q, p)`` bin edges of the ordered columns, padded with infinity."""
         bins = [self.marginal(j).bins for j in range(self.table.n_columns)]
         widest = max((len(b.edges) for b in bins if b is not None), default=0)
-        out = np.full((len(bins), widest), np.inf)
+        out = np.full((widest, len(bins)), np.inf)
         for j, b in enumerate(bins):
             if b is not None:
-                out[j, : len(b.edges)] = b.edges
+                out[: len(b.edges), j] = b.edges
         return out
 
     @once
@@ -232,7 +232,7 @@ class Population:
             values = x.block[0].astype(np.float64)
         else:
             values = np.array([x.floats(j)[0] if o else 0.0 for j, o in enumerate(ordered)])
-        out: Ints = np.add.reduce(self._edges < values[:, None], axis=1)
+        out: Ints = np.add.reduce(self._edges < values, axis=0)
         gone = np.isnan(values)
         for missing in gone.nonzero()[0].tolist() if np.count_nonzero(gone) else ():
             bins = self.marginal(missing).bins

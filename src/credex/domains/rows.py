@@ -125,8 +125,10 @@ def _array_row(table: Table, x: NDArray[Any]) -> Row:
         )
     if x.dtype.kind not in "iufb":
         return _row_of(table, list(x), None)
-    _check_count(table, len(x))
-    return _numeric_row(x.reshape(1, -1).copy(), None)
+    if len(x) != len(table.columns):
+        _check_count(table, len(x))
+    block = x.reshape(1, -1).copy()
+    return Row(block.T, 0, None, block)
 
 
 def _row_of(table: Table, values: Sequence[Any], label: Any) -> Row:

@@ -238,8 +238,8 @@ class Table:
             return self.form.concat([self.gather(places, changed), *[then.native()] * times])
         index = None if self.index is None else self.form.take_index(self.index, places.column(0))
         if self.block is not None:
-            m = len(places)
-            wide = np.empty((m + times, self.n_columns), dtype=self.block.dtype)
+            m, p = places.cells.shape
+            wide = np.empty((m + times, p), dtype=self.block.dtype)
             places.take(self.block, out=wide[:m])
             for j, column in changed.items():
                 wide[:m, j] = column

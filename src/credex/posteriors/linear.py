@@ -220,9 +220,8 @@ class LinearPosterior:
     @property
     def intercept(self) -> Floats | float:
         """B at the posterior mean (0 without an intercept)."""
-        b = np.zeros(self.k)
-        if self.intercept_kind == "flat":
-            b = self.moments.y_mean - self.moments.z_mean @ self._phi
+        flat, m = self.intercept_kind == "flat", self.moments
+        b = m.y_mean - m.z_mean @ self._phi if flat else np.zeros(self.k)
         return float(b[0]) if self.squeeze else b
 
     @property

@@ -94,6 +94,10 @@ class Asked:
         return replace(self, rows=rows, by_row=None if self.by_row is None else self.by_row[:-1])
 
 
+NOTHING = Asked()
+"""How every run begins."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Settings:
     """What a recipe was told to do; the same for all rows of a batch."""

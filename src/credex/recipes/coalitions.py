@@ -18,6 +18,7 @@ from credex.posteriors import (
 from credex.recipes.base import (
     ANCHOR_REPEATS,
     ANCHOR_SHARE,
+    NOTHING,
     Asked,
     Context,
     Settings,
@@ -54,7 +55,7 @@ class CoalitionRecipe:
         asked: Asked | None = None,
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
-        self.asked = Asked() if asked is None else asked
+        self.asked = NOTHING if asked is None else asked
         self.unsure = self.begun = self.asked.full is not None
         self.active = np.asarray(neighbourhood.active, dtype=np.bool_)
         if settings.recipe == "paper":  # the paper has no notion of features known beforehand

@@ -15,6 +15,7 @@ from credex.kernels import Exponential
 from credex.later import later, once
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.recipes.base import (
+    NOTHING,
     ONE,
     Asked,
     Context,
@@ -59,7 +60,7 @@ class SurrogateRecipe:
         asked: Asked | None = None,
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
-        self.asked = Asked() if asked is None else asked
+        self.asked = NOTHING if asked is None else asked
         self.unsure = self.begun = self.asked.full is not None
         self.by_masks = bool(neighbourhood.by_masks)
         self.origin = np.asarray(neighbourhood.design_at, dtype=np.float64)
@@ -117,6 +118,8 @@ class SurrogateRecipe:
     def room(self, ceiling: int, coming: int = 0) -> int:
         """Perturbations that fit under ``ceiling``, if ``coming`` queries are on their way."""
         left = ceiling - self.asked.n_queries - coming
+        if not self.by_masks:
+            return max(left, 0)
         if not self.asked.checked and self._affords_repeat(ceiling):
             left -= self._repeat_cost
         return int(max(min(left, self.unasked), 0))

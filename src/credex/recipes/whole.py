@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from credex.blackbox import BlackBox, Speed, check_repeat
-from credex.posteriors.rows import Rows
+from credex.posteriors.rows import Block, Rows
 from credex.recipes.base import Asked, linked
 from credex.samplers import Random
 
@@ -46,7 +46,7 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
     def absorb() -> None:
         weights = np.asarray(r.kernel.weights(drawn.design, r.origin))
         r.asked = Asked(
-            rows=Rows().add(drawn.design, y, weights),
+            rows=Rows((Block.of(drawn.design, y, weights),)),
             full=x[0],
             cursor=r.asked.cursor + n,
             n_queries=n,
