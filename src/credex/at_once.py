@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from credex.blackbox import BlackBox
 from credex.calls import along
-from credex.errors import CredexError
-from credex.loop import Plan, State
+from credex.errors import ModelError
+from credex.loop import Plan, State, interrupted
 from credex.recipes.base import Recipe
 from credex.threads import one_blas_thread
 
@@ -45,26 +45,27 @@ def at_once(
     if n == 0:
         return None
     recipe.limit, recipe.looks = plan.ceiling, False
+    box.trust -= 1
     try:
         absorb = whole(n, box)
-    except CredexError:
+        if absorb is None:
+            box.trust += 1
+            return None
+        with one_blas_thread():
+            absorb()
+            return _state(recipe, start, plan.ceiling_reason, make)
+    except ModelError:
         box.trust = 0
         return None
-    if absorb is None:
-        return None
-    box.trust -= 1
-    with one_blas_thread():
-        absorb()
-        fitted = recipe.fit()
-    a = recipe.asked
+    except KeyboardInterrupt as stop:
+        raise interrupted(_state(recipe, start, "interrupted", make)) from stop
+
+
+def _state(
+    recipe: Recipe, start: float, reason: str, make: Callable[[State], Explanation]
+) -> State:
+    fitted, a, level = recipe.fit(), recipe.asked, recipe.settings.level
+    seconds = time.perf_counter() - start
     return State(
-        fitted,
-        a,
-        recipe.settings.level,
-        a.n_queries,
-        a.n_model_rows,
-        time.perf_counter() - start,
-        plan.ceiling_reason,
-        converged=False,
-        make=make,
+        fitted, a, level, a.n_queries, a.n_model_rows, seconds, reason, converged=False, make=make
     )

@@ -112,7 +112,7 @@ class BlackBox:
         y = _as_floats(raw, self.source)
         plain = y.shape == (n,) and y.flags.c_contiguous and self._index is None
         if plain and np.count_nonzero(np.isfinite(y)) == n:
-            return y[:, None]  # as nearly all models answer
+            return y.copy()[:, None]  # as nearly all answer; some always return one and the same
         if y.ndim == 0:
             msg = f"the model returned the single number {float(y):g} for {n} rows; "
             msg += "it must return one number (or one row of k numbers) for each row"
@@ -140,7 +140,7 @@ class BlackBox:
             msg = f"the model returned {y[row, col]} (output {col}, row {row} of the call; "
             msg += f"{bad} of {n} rows are not finite)"
             raise ModelOutputError(msg)
-        return np.ascontiguousarray(y, dtype=np.float64)
+        return np.array(y, dtype=np.float64, order="C")
 
     def output_names(self, k: int) -> tuple[str, ...]:
         """Names of the k outputs that are explained."""

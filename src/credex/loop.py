@@ -161,9 +161,14 @@ def run(
         error.partial = clock.end("model error").explanation
         raise
     except KeyboardInterrupt as stop:
-        interrupted = InterruptedRun("interrupted; what was asked is in .partial")
-        interrupted.partial = clock.end("interrupted").explanation
-        raise interrupted from stop
+        raise interrupted(clock.end("interrupted")) from stop
+
+
+def interrupted(state: State) -> InterruptedRun:
+    """Return what to raise when somebody stopped a run in this state."""
+    error = InterruptedRun("interrupted; what was asked is in .partial")
+    error.partial = state.explanation
+    return error
 
 
 def _opened(

@@ -5,7 +5,7 @@ import pytest
 
 from credex import LinearPosterior
 from credex.posteriors import rows as packed_rows
-from credex.posteriors.rows import CHUNK, Rows, spans
+from credex.posteriors.rows import CHUNK, Block, Rows, spans
 
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 12, 64, 65])
@@ -44,3 +44,15 @@ def test_a_fit_does_not_depend_on_how_rows_are_cut(design, cluster, monkeypatch)
     monkeypatch.setattr(packed_rows, "CACHE", 1)  # 256 rows at a time
     for a, b in zip(whole, fitted(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 3, 8, 11])
+def test_any_piece_of_packed_rows_can_be_read(d):
+    z = np.random.default_rng(d).random((37, d)) < 0.5
+    (block,) = Rows().add(z, np.zeros((37, 1)), np.ones(37)).blocks
+    assert block.packed.size == -(-37 * d // 8)
+    for start in range(37):
+        for stop in range(start, 38):
+            np.testing.assert_array_equal(block.design(start, stop), z[start:stop])
+    again = Block.read(37, d, block.by_row, None, y=block.y, w=block.w)
+    np.testing.assert_array_equal(again.packed, block.packed)

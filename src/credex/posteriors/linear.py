@@ -15,11 +15,11 @@ from credex.posteriors import sandwich
 from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments, summed
 from credex.posteriors.prior import Prior
-from credex.posteriors.rows import Rows
+from credex.posteriors.rows import Rows, checked
 from credex.posteriors.scaled import Scaled
-from credex.posteriors.spd import inverse_spd
+from credex.posteriors.spd import SINGULAR, inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
-from credex.typing import Design, Floats, Masks, Weights
+from credex.typing import Design, Floats, Masks
 
 InterceptKind = Literal["flat", "none"]
 
@@ -80,7 +80,7 @@ class LinearPosterior:
         if intercept not in ("flat", "none"):
             msg = f"intercept must be 'flat' or 'none'; got {intercept!r}"
             raise InputError(msg)
-        z, yy, w = _checked(Z, y, weights)
+        z, yy, w = checked(Z, y, weights)
         prior = Prior() if prior is None else prior
         d = z.shape[1]
         prior.check(d)
@@ -132,7 +132,7 @@ class LinearPosterior:
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
         """Return the posterior after further rows; costs O(n·d²) whatever came before."""
-        z, yy, w = _checked(Z, y, weights)
+        z, yy, w = checked(Z, y, weights)
         if z.shape[1] != self.d or yy.shape[1] != self.k:
             msg = f"update needs {self.d} columns and {self.k} outputs; "
             msg += f"got {z.shape[1]} and {yy.shape[1]}"
@@ -178,9 +178,15 @@ class LinearPosterior:
 
     @once
     def _v(self) -> Floats:
-        a, least = self.products[0].copy(), self.prior.precision
+        a = self.products[0].copy()
         a.reshape(-1)[:: self.d + 1] += self.precisions
-        return inverse_spd(a, at_least=least if isinstance(least, float) else 0.0)
+        return inverse_spd(a, sure=self.well_posed)
+
+    @once
+    def well_posed(self) -> bool:
+        """Whether the prior alone keeps the inverse V from being one of a singular matrix."""
+        least = self.prior.precision
+        return isinstance(least, float) and least > SINGULAR * float(self.products[0].trace())
 
     @once
     def _phi(self) -> Floats:
@@ -392,23 +398,3 @@ class LinearPosterior:
 
     def _out(self, a: Floats) -> Floats:
         return np.asarray(a[..., 0] if self.squeeze else a)
-
-
-def _checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:
-    z = np.asarray(z)
-    if z.dtype != np.bool_:
-        z = np.asarray(z, dtype=np.float64)
-    yy = np.asarray(y, dtype=np.float64)
-    if z.ndim != 2 or yy.ndim not in (1, 2) or len(z) != len(yy) or len(z) == 0:
-        msg = "Z must be (n, d) and y (n,) or (n, k) with the same n ≥ 1; "
-        msg += f"got {z.shape} and {yy.shape}"
-        raise InputError(msg)
-    yy = yy[:, None] if yy.ndim == 1 else yy
-    w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (len(z),) or not np.all(np.isfinite(w)) or np.any(w < 0):
-        msg = f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}"
-        raise InputError(msg)
-    if not np.all(np.isfinite(yy)) or (z.dtype != np.bool_ and not np.all(np.isfinite(z))):
-        msg = "Z and y must be finite; remove NaN and infinity first"
-        raise InputError(msg)
-    return z, yy, w

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from credex.errors import InputError
 from credex.typing import Design, Floats, Weights
 
 CHUNK = 4096
@@ -134,6 +135,27 @@ def spans(n: int, d: int) -> Iterator[slice]:
     """Cut n rows of d floats into pieces that fit the cache; none but the last is odd."""
     step = min(max(CACHE // (8 * max(d, 1)), 256) & ~1, CHUNK)
     return (slice(s, min(s + step, n)) for s in range(0, n, step))
+
+
+def checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:
+    """Return the arguments of a fit as ``(n, d)``, ``(n, k)`` and ``(n,)`` arrays."""
+    z = np.asarray(z)
+    if z.dtype != np.bool_:
+        z = np.asarray(z, dtype=np.float64)
+    yy = np.asarray(y, dtype=np.float64)
+    if z.ndim != 2 or yy.ndim not in (1, 2) or len(z) != len(yy) or len(z) == 0:
+        msg = "Z must be (n, d) and y (n,) or (n, k) with the same n ≥ 1; "
+        msg += f"got {z.shape} and {yy.shape}"
+        raise InputError(msg)
+    yy = yy[:, None] if yy.ndim == 1 else yy
+    w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != (len(z),) or not np.all(np.isfinite(w)) or np.any(w < 0):
+        msg = f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}"
+        raise InputError(msg)
+    if not np.all(np.isfinite(yy)) or (z.dtype != np.bool_ and not np.all(np.isfinite(z))):
+        msg = "Z and y must be finite; remove NaN and infinity first"
+        raise InputError(msg)
+    return z, yy, w
 
 
 def _all(parts: list[Floats]) -> Floats:

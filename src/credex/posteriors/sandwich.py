@@ -134,20 +134,28 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
             bound += hat @ squares
         else:
             fourth += np.einsum("ij,ij->j", squares, squares)
-    diagonal, lam = v.diagonal(), p.precisions
-    # both without the rows, as VG = 1 − VΛ with the Gram matrix G: tr VG, and Σa² = diag VGV
-    trace = d - float(lam @ diagonal) + (p.intercept_kind == "flat" and p.moments.weight > 0)
-    second = diagonal - np.square(v) @ lam
+    trace, second = _without_rows(p)
     second *= second
     dof = max(p.n - trace, 1.0)
     if many:
-        bound *= diagonal
+        bound *= v.diagonal()
         bound *= min(FEW_ROWS, dof)
         if not np.count_nonzero(second < bound):
             return out, trace, None
         for some in shares(p):
             fourth += np.einsum("ij,ij->j", np.square(some.reach), np.square(some.reach))
     return out, trace, factors(second / np.maximum(fourth, TINY), dof)
+
+
+def _without_rows(p: LinearPosterior) -> tuple[float, Floats]:
+    """Trace of the hat, and Σa², ``(d,)``: tr VG and the diagonal of VGV, with G = ZᵀWZ."""
+    v, lam = p.v, p.precisions
+    if p.well_posed:  # VG = 1 − VΛ
+        trace, second = p.d - float(lam @ v.diagonal()), v.diagonal() - np.square(v) @ lam
+    else:
+        turned = v @ p.products[0]
+        trace, second = float(turned.trace()), np.einsum("ij,ij->i", turned, v)
+    return trace + (p.intercept_kind == "flat" and p.moments.weight > 0), second
 
 
 def factors(rows: Floats, dof: float) -> Floats | None:

@@ -22,13 +22,13 @@ def _lapack() -> tuple[Any, Any]:
     return dpotrf, dpotri
 
 
-def inverse_spd(a: Floats, *, at_least: float = 0.0) -> Floats:
+def inverse_spd(a: Floats, *, sure: bool = False) -> Floats:
     """Inverse of a symmetric positive definite matrix by Cholesky, scaled to a unit diagonal.
 
     A matrix that is singular to working precision gets a jitter of 1e-10 on the unit diagonal
     (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
-    called directly: SciPy's wrappers cost more than the work for a dozen features. ``at_least``: no
-    eigenvalue is smaller, which may spare the test.
+    called directly: SciPy's wrappers cost more than the work for a dozen features. ``sure``: it is
+    known not to be singular.
     """
     dpotrf, dpotri = _lapack()
     d = len(a)
@@ -36,8 +36,7 @@ def inverse_spd(a: Floats, *, at_least: float = 0.0) -> Floats:
         return np.empty((0, 0))
     # Cholesky is blind to the scale of rows and columns; what must be scaled is the test
     factor, failed = dpotrf(a.T, 1)  # LAPACK counts columns first: spares a copy
-    safe = at_least > SINGULAR * float(a.trace())
-    if not failed and (safe or not _lost(factor, a)):
+    if not failed and (sure or not _lost(factor, a)):
         half, failed = dpotri(factor, 1, 1)
         if not failed:
             return _mirrored(half)

@@ -35,14 +35,14 @@ from credex.recipes.base import (
     unlinked,
 )
 from credex.recipes.forecasts import linear_forecast
+from credex.recipes.perturbed import ask_whole, table_ask
 from credex.recipes.sparse_surrogate import sparse_exact, sparse_linear
 from credex.recipes.unseen import NONE, Unseen
-from credex.recipes.whole import ask_whole
 from credex.samplers import Candidates, Paired, Predictive, checked
 from credex.sequences import BernoulliSequence
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.streams import MaskStream, PerturbationStream
-from credex.typing import Design, Floats, Ints, Native, Weights
+from credex.typing import Design, Floats, Weights
 from credex.value import Ask
 
 ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
@@ -205,7 +205,7 @@ class SurrogateRecipe:
         for s, e in spans(n, lambda: most_rows() - 1, 2 if self.paired else 1):
             part = candidates.pick(np.arange(s, e)) if (s, e) != (0, n) else candidates
             if isinstance(stream, PerturbationStream):
-                ask = self._table_ask(stream, candidates, s, e)
+                ask = table_ask(self, stream, candidates, s, e)
             else:
                 nb, masks = self.neighbourhood, part.design
                 ask = Ask(
@@ -241,44 +241,6 @@ class SurrogateRecipe:
         # what was looked at and left is gone
         if isinstance(stream, PerturbationStream) and self.asked.cursor != stream.at:
             self.asked = replace(self.asked, cursor=stream.at)
-
-    def _table_ask(self, stream: PerturbationStream, candidates: Candidates, s: int, e: int) -> Ask:
-        drawn, whole = stream.drawn(candidates)
-        nb, seed = self.neighbourhood, self.settings.seed
-        if whole:
-            first = stream.first + s
-
-            def make(a: int, b: int) -> tuple[Native, Ints | None]:
-                all_of_it = first + a == stream.first and b - a == len(drawn)
-                rows = drawn if all_of_it else nb.perturb(seed, first + a, first + b)
-                if self.settings.noisy:
-                    return rows.inputs(), None
-                inputs, index = rows.unique()
-                return inputs, None if index is None else index[:, None]
-
-            key = (
-                None if drawn.key is None or self.settings.noisy else ("perturb", _stem(drawn.key))
-            )
-            alone = self.settings.noisy or (s, e) != (0, len(drawn))
-            return Ask(
-                make,
-                e - s,
-                ONE,
-                share=key,
-                first=first,
-                row_bytes=nb.row_bytes,
-                form=nb.form,
-                of=nb,
-                joined=None if alone else drawn.joined,
-            )
-        chosen = candidates.position[s:e] - stream.first
-        return Ask(
-            lambda a, b: (drawn.pick(chosen[a:b]), None),
-            e - s,
-            ONE,
-            row_bytes=nb.row_bytes,
-            form=nb.form,
-        )
 
     def _absorb(self, part: Candidates, y: Floats, w: Weights) -> None:
         p = self._posterior
@@ -396,10 +358,3 @@ class SurrogateRecipe:
         """Never: this posterior was asked for."""
         del limits, forecast
         return False
-
-
-def _stem(key: object) -> object:
-    """Drop the positions from a perturbation key: the desk keeps a stream under one name."""
-    if isinstance(key, tuple):
-        return tuple(part for part in key if not isinstance(part, range))
-    return key

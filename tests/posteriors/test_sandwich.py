@@ -1,0 +1,99 @@
+"""The sandwich's diagonal, degrees of freedom and factors, against the formulas written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from credex import LinearPosterior, Prior
+from credex.posteriors import sandwich
+from credex.posteriors.spd import inverse_spd
+
+
+def written_out(z, y, w, lam, *, flat, cluster):
+    """Variances ``(d, k)``, trace of the hat and factors ``(d,)`` from dense matrices."""
+    z, root = z.astype(float), np.sqrt(w)[:, None]
+    centre, top = (w @ z / w.sum(), w @ y / w.sum()) if flat else (0.0, 0.0)
+    a, b = root * (z - centre), root * (y - top)
+    v = np.linalg.inv(a.T @ a + np.diag(lam))
+    phi = v @ a.T @ b
+    bias = v @ ((lam / np.maximum(1 - lam * np.diag(v), 1e-8))[:, None] * phi)
+    reach = a @ v
+    hat = (reach * a).sum(axis=1) + (w / w.sum() if flat else 0.0)
+    e = (b - a @ (phi + bias)) / (1 - hat)[:, None]
+    scores = reach[:, :, None] * e[:, None, :]
+    scores = scores.reshape(len(z) // cluster, cluster, *scores.shape[1:]).sum(axis=1)
+    dof = len(z) - hat.sum()
+    rows = (reach**2).sum(axis=0) ** 2 / (reach**4).sum(axis=0)
+    own = stats.t.ppf(0.975, 1 + rows) / stats.t.ppf(0.975, dof)
+    factors = np.where(rows < min(30, dof), np.maximum(own**2, 1.0), 1.0)
+    return (scores**2).sum(axis=0), hat.sum(), factors
+
+
+@pytest.mark.parametrize("n", [40, 150, 1200, 9000])
+@pytest.mark.parametrize("d", [3, 12, 40])
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("kind", ["masks", "numbers"])
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_all_of_it_is_as_written_out(n, d, flat, kind, cluster):
+    rng = np.random.default_rng(n + d)
+    z = rng.random((n, d)) < 0.3
+    z[:, 0] = rng.random(n) < 15 / n  # a column of which few rows tell
+    z[0, 0] = True
+    if kind == "numbers":
+        z = z + 0.1 * rng.normal(size=z.shape)
+    y = np.stack([z @ rng.normal(size=d), rng.normal(size=n) + 1e3], axis=1)
+    w = rng.uniform(0.2, 1.0, n)
+    lam = np.full(d, 1.0)
+    p = LinearPosterior.fit(z, y, w, intercept="flat" if flat else "none", cluster=cluster)
+    variance, trace, factors = written_out(z, y, w, lam, flat=flat, cluster=cluster)
+    got, got_trace, got_factors = p._robust_parts
+    np.testing.assert_allclose(got, variance, rtol=1e-7)
+    assert got_trace == pytest.approx(trace, rel=1e-9)
+    np.testing.assert_allclose(np.ones(d) if got_factors is None else got_factors, factors)
+    assert p.robust_dof == pytest.approx(max(n - trace, 1.0))
+
+
+def test_nobody_counts_where_there_are_rows_enough(monkeypatch):
+    rng = np.random.default_rng(0)
+    z = rng.random((2000, 5)) < 0.4
+    monkeypatch.setattr(sandwich, "shares", None)  # the walk that counts
+    assert LinearPosterior.fit(z, rng.normal(size=2000))._robust_parts[2] is None
+    z[:, 0] = np.arange(2000) < 5
+    with pytest.raises(TypeError):
+        _ = LinearPosterior.fit(z, rng.normal(size=2000))._robust_parts
+
+
+@pytest.mark.parametrize("precision", [0.0, 1e-12, (1.0, 0.0, 0.0, 2.0)])
+def test_columns_that_say_the_same_count_once(precision):
+    rng = np.random.default_rng(0)
+    z = rng.random((200, 4)) < 0.5
+    z[:, 2] = z[:, 1]
+    y = z @ np.array([1.0, 2.0, 0.0, -1.0]) + rng.normal(size=200)
+    p = LinearPosterior.fit(z, y, prior=Prior(precision=precision))
+    assert not p.well_posed
+    alone = LinearPosterior.fit(z[:, [0, 1, 3]], y, prior=Prior(precision=1e-12))
+    assert p.robust_dof == pytest.approx(alone.robust_dof, abs=0.1)
+    assert p.mean[1] + p.mean[2] == pytest.approx(alone.mean[1], rel=0.05)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+def test_an_inverse_does_not_depend_on_units(scale):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(50, 6))
+    units = np.array([1.0, scale, 1.0, 1.0 / scale, 1.0, 1.0])
+    gram = a.T @ a
+    got = inverse_spd(gram * np.outer(units, units)) * np.outer(units, units)
+    np.testing.assert_allclose(got, np.linalg.inv(gram), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(got, got.T)
+
+
+def test_masks_centred_last_are_as_centred_first():
+    rng = np.random.default_rng(0)
+    z = rng.random((500, 7)) < np.linspace(0.002, 0.998, 7)
+    y, w = rng.normal(size=500), rng.uniform(1e-6, 1.0, 500)
+    bits, numbers = LinearPosterior.fit(z, y, w), LinearPosterior.fit(z.astype(float), y, w)
+    np.testing.assert_allclose(bits.mean, numbers.mean, rtol=1e-10, atol=1e-14)
+    one, other = (p.interval(robust=True).width for p in (bits, numbers))
+    np.testing.assert_allclose(one, other, rtol=1e-9)
