@@ -49,6 +49,7 @@ def frame_model():
         (["a", 1.0, 2.0], "x0.*'a'"),
         ([np.nan, 1.0, 2.0], "x0.*missing.*missing=True"),
         ([None, 1.0, 2.0], "x0.*missing.*missing=True"),
+        (np.array([1.0, np.nan, 2.0]), "x1.*missing.*missing=True"),
         ({"x0": 1.0, "x1": 2.0}, "missing 'x2'"),
         ({"x0": 1.0, "x1": 2.0, "x2": 3.0, "zip": 4}, "unknown 'zip'"),
         ((v for v in [1.0, 2.0, 3.0]), "generator.*list"),

@@ -97,3 +97,13 @@ def test_masks_centred_last_are_as_centred_first():
     np.testing.assert_allclose(bits.mean, numbers.mean, rtol=1e-10, atol=1e-14)
     one, other = (p.interval(robust=True).width for p in (bits, numbers))
     np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_what_is_nearly_singular_is_told_in_any_units(scale):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(50, 3))
+    a[:, 2] = a[:, 1] + 1e-8 * rng.normal(size=50)
+    units = scale * np.array([1.0, 30.0, 1.0])
+    got = inverse_spd((a * units).T @ (a * units)) * np.outer(units, units)
+    assert 1e7 < got[1, 1] < 1e9  # a jitter of 1e-10, not the digits that are lost

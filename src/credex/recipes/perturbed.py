@@ -27,11 +27,11 @@ TWICE = 2
 def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], None] | None:
     """Ask for ``n`` perturbed rows and f(x), twice; ``None`` if that needs a talk.
 
-    Returns what takes the recipe to where `open` and `ask` would leave it; until then it is as it
-    was.
+    `calls.along` has seen to it that the run is a new one, of a model without noise. Returns what
+    takes the recipe to where `open` and `ask` would leave it; until then it is as it was.
     """
     r, s, nb = recipe, recipe.settings, recipe.neighbourhood
-    if r.by_masks or s.noisy or r.asked.full is not None or type(s.sampler) is not Random:
+    if r.by_masks or type(s.sampler) is not Random:
         return None
     drawn = nb.perturb(s.seed, r.asked.cursor, r.asked.cursor + n)
     if drawn.joined is None:
