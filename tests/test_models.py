@@ -250,8 +250,12 @@ def test_what_a_model_may_return(dress):
 
 def test_a_frame_of_several_columns_is_several_outputs():
     X = numbers(60, 3)
-    e = cx.BayesSHAP(lambda r: pd.DataFrame({"a": r[:, 0], "b": r[:, 1]}), X).explain(X[0])
-    assert e.mean.shape == (3, 2)
+    for make in (pd.DataFrame, pl.DataFrame):
+        explainer = cx.BayesSHAP(lambda r, make=make: make({"a": r[:, 0], "b": r[:, 1]}), X)
+        e = explainer.explain(X[0])
+        assert e.mean.shape == (3, 2)
+        assert e.outputs == ("a", "b")
+        assert explainer.explain(X[0], target=1).outputs == ("b",)
 
 
 # -- tables ------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ class BlackBox:
         self.classes: tuple[Any, ...] | None = tuple(np.asarray(classes).tolist()) if flat else None
         self.target = target
         self._index = self._resolve(target)
+        self.columns: tuple[str, ...] = ()
+        """Names of the outputs, if the model returns them as a frame."""
         self.token = object()
         """Stands for the model in what it answered; a copy in another process has another one."""
         self.speed: Speed | None = None
@@ -110,6 +112,8 @@ class BlackBox:
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
+        if y is not raw and y.ndim == 2 and hasattr(raw, "columns"):  # a frame names its outputs
+            self.columns = tuple(map(str, raw.columns))
         plain = y.shape == (n,) and y.flags.c_contiguous and self._index is None
         if plain and np.count_nonzero(np.isfinite(y)) == n:
             return y.copy()[:, None]  # as nearly all answer; some always return one and the same
@@ -144,11 +148,11 @@ class BlackBox:
 
     def output_names(self, k: int) -> tuple[str, ...]:
         """Names of the k outputs that are explained."""
+        names: Sequence[Any] = self.columns if self.classes is None else self.classes
         if self._index is not None:
-            name = self.classes[self._index] if self.classes is not None else self._index
-            return (str(name),)
-        if self.classes is not None and len(self.classes) == k:
-            return tuple(str(c) for c in self.classes)
+            return (str(names[self._index]) if self._index < len(names) else str(self._index),)
+        if names and len(names) == k:
+            return tuple(str(c) for c in names)
         return NUMBERED if k == 1 else tuple(str(i) for i in range(k))
 
 
