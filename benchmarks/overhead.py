@@ -88,7 +88,7 @@ def solve(z: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def _rounds(p: Problem, n: int) -> int:
     """More turns where one is short: what is quick is also what noise spoils."""
-    return 60 if n * p.X.shape[1] <= 50_000 else 15
+    return 40 if n * p.X.shape[1] <= 50_000 else 8
 
 
 def lime_cell(p: Problem, n: int) -> dict[str, float]:
@@ -117,7 +117,7 @@ def lime_cell(p: Problem, n: int) -> dict[str, float]:
         tasks["peer"] = lambda: theirs.explain_instance(
             next(others), f, num_features=many, num_samples=n
         )
-    return together(tasks, rounds=_rounds(p, n), runs=4)
+    return together(tasks, rounds=_rounds(p, n), runs=8)
 
 
 def shap_cell(p: Problem, n: int) -> dict[str, float]:
@@ -152,7 +152,7 @@ def shap_cell(p: Problem, n: int) -> dict[str, float]:
                 return theirs.shap_values(next(others), nsamples=n, silent=True)
 
         tasks["peer"] = peer
-    return together(tasks, rounds=_rounds(p, n), runs=4)
+    return together(tasks, rounds=_rounds(p, n), runs=8)
 
 
 def cells(p: Problem, n: int) -> Iterator[tuple[str, str, dict[str, float]]]:

@@ -210,3 +210,51 @@ def test_options_of_a_call_are_not_those_of_the_next():
     twin = copy.copy(explainer)
     twin.options = replace(explainer.options, level=0.8)
     assert twin.explain(X.iloc[7], queries=60).level == 0.8
+
+
+def test_a_model_found_out_in_one_call_keeps_what_it_said():
+    odd = []
+
+    def model(rows):
+        out = proba(rows)
+        out[-1] += 1e-3 * len(odd)  # the last row, once
+        odd.clear()
+        return out
+
+    explainer = cx.BayesLIME(model, X.to_numpy())
+    good = explainer.explain(X.iloc[7], queries=60)
+    odd.append(True)
+    with pytest.raises(cx.RandomModelError, match="for the same row") as caught:
+        explainer.explain(X.iloc[7], queries=60)
+    partial = caught.value.partial
+    assert (partial.n_queries, partial.stop_reason) == (60, "model error")
+    np.testing.assert_array_equal(partial.mean, good.mean)
+    assert explainer.box.trust == 0
+
+
+@pytest.mark.parametrize("method", [cx.BayesLIME, cx.BayesSHAP])
+@pytest.mark.parametrize("many", [True, False])
+def test_data_that_change_later_do_not_change_what_was_explained(method, many):
+    explainer = method(proba, cx.Tabular(X.to_numpy(), background=5), posterior="linear")
+    rows, kept = X.to_numpy()[:3].copy(), X.to_numpy()[:3].copy()
+    if many:
+        e = explainer.explain_many(rows, queries=60)[0]
+    else:
+        e = explainer.explain(rows[0], queries=60)
+    rows[:] = -9.0
+    assert told(e)["values"] == e.payload["values"] == kept[0].tolist()
+    again = explainer.refine(e, queries=200)
+    np.testing.assert_allclose(
+        again.mean, explainer.refine(explainer.explain(kept[0], queries=60), queries=200).mean
+    )
+
+
+def test_a_kernel_may_write_into_what_it_is_given():
+    class Written:
+        def weights(self, design, origin):
+            origin -= 0.5
+            return np.ones(len(design))
+
+    explainer = cx.BayesLIME(proba, X.to_numpy(), kernel=Written())
+    e = [explainer.explain(X.iloc[7], queries=60) for _ in range(3)]
+    assert told(e[0])["mean"] == told(e[2])["mean"]

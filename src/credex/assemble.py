@@ -69,7 +69,7 @@ class Assembly:
             base=f.intercept if a.base is None else a.base,
             full=np.full(k, np.nan) if a.full is None else a.full,
             intercepts=f.intercept,
-            local=f.local_prediction,
+            local=later(lambda: f.local_prediction),
             error_posterior=later(lambda: f.error),
             r2s=later(lambda: f.r2),
             selected=f.selected,
@@ -95,8 +95,8 @@ class Assembly:
 
 def fits_exactly(belief: Belief) -> bool:
     """Whether nothing is left over but rounding, although not all importances are zero."""
-    mean, deviation = belief.mean.reshape(-1), belief.deviation.reshape(-1)
-    if deviation @ deviation > 1e-12 * len(mean) * (mean @ mean):  # more than the largest could be
+    mean, deviation = belief.mean.reshape(-1), belief.deviation
+    if deviation.size and deviation.item(0) ** 2 > 1e-12 * (mean @ mean):  # mostly told at once
         return False
     largest = float(np.abs(mean).max(initial=0.0))
     return bool(deviation.max(initial=0.0) <= 1e-6 * largest) and largest > 0

@@ -34,8 +34,8 @@ def at_once(
 ) -> State | None:
     """Return the last state of a run, or ``None`` if it has to be run step by step.
 
-    A model that fails is asked again, step by step, and not trusted from then on: what can be
-    kept is then kept, and the error says what it is.
+    A model that fails is asked again, step by step: what can be kept is then kept, and the error
+    says what it is.
     """
     whole = getattr(recipe, "whole", None)
     if whole is None or plan.rules:
@@ -47,18 +47,31 @@ def at_once(
     recipe.limit, recipe.looks = plan.ceiling, False
     box.trust -= 1
     try:
-        absorb = whole(n, box)
+        absorb = _answered(whole, n, box)
         if absorb is None:
-            box.trust += 1
             return None
         with one_blas_thread():
             absorb()
             return _state(recipe, start, plan.ceiling_reason, make)
+    except ModelError as error:
+        box.trust = 0
+        error.partial = _state(recipe, start, "model error", make).explanation
+        raise
+    except KeyboardInterrupt as stop:
+        raise interrupted(_state(recipe, start, "interrupted", make)) from stop
+
+
+def _answered(
+    whole: Callable[[int, BlackBox], Callable[[], None] | None], n: int, box: BlackBox
+) -> Callable[[], None] | None:
+    """What takes in the model's answers; ``None`` if it fails or cannot be asked like that."""
+    try:
+        absorb = whole(n, box)
     except ModelError:
         box.trust = 0
         return None
-    except KeyboardInterrupt as stop:
-        raise interrupted(_state(recipe, start, "interrupted", make)) from stop
+    box.trust += absorb is None
+    return absorb
 
 
 def _state(

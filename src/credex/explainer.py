@@ -76,7 +76,7 @@ class Explainer(Engine):
         """
         goals = Goals(width, queries, max_queries, stop)
         opts = self.options.override(options)
-        case = Case(x, cohort, self._started(start, opts))
+        case = Case(x, cohort, None if start is None else self._started(start, opts))
         return self._last(case, goals, opts).explanation
 
     def iterate(

@@ -56,7 +56,7 @@ class Explanation(Lazily):
         Name of the training data it was made of, if that is a table: the same for the same values.
     """
 
-    lazy = ("values", "labels", "error_posterior", "r2s", "payload", "settings", "data")
+    lazy = ("values", "labels", "local", "error_posterior", "r2s", "payload", "settings", "data")
 
     method: str
     names: tuple[str, ...]

@@ -107,3 +107,35 @@ def test_what_is_nearly_singular_is_told_in_any_units(scale):
     units = scale * np.array([1.0, 30.0, 1.0])
     got = inverse_spd((a * units).T @ (a * units)) * np.outer(units, units)
     assert 1e7 < got[1, 1] < 1e9  # a jitter of 1e-10, not the digits that are lost
+
+
+@pytest.mark.parametrize("precision", [0.0, 1e-12, 1.0])
+def test_a_column_of_ones_says_nothing(precision):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        z = rng.random((300, 5)) < 0.3
+        z[:, 4] = True
+        y, w = z @ rng.normal(size=5) + rng.normal(size=300), rng.uniform(0.3, 1.0, 300)
+        p = LinearPosterior.fit(z, y, w, prior=Prior(precision=precision))
+        rest = LinearPosterior.fit(z[:, :4], y, w, prior=Prior(precision=precision))
+        assert p.mean[4] == 0.0
+        assert p.intercept == pytest.approx(rest.intercept, abs=1e-7)
+        np.testing.assert_allclose(p.mean[:4], rest.mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [bool, float])
+def test_no_column_at_all(kind):
+    y = np.arange(9.0)
+    p = LinearPosterior.fit(np.empty((9, 0), dtype=kind), y)
+    assert (p.intercept, p.robust_dof, p.dof) == (4.0, 8.0, pytest.approx(8.0, abs=1e-3))
+    assert p.interval(robust=True).width.shape == (0,)
+
+
+def test_a_strong_prior_leaves_the_count_of_rows_its_digits():
+    rng = np.random.default_rng(0)
+    z = rng.random((900, 3)) < 0.5
+    z[:, 2] = np.arange(900) < 3
+    y, w = rng.normal(size=900), np.where(np.arange(900) < 3, 1e-9, 1.0)
+    p = LinearPosterior.fit(z, y, w, prior=Prior(precision=1e6))
+    own, all_of_them = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
+    assert p._robust_parts[2][2] == pytest.approx((own / all_of_them) ** 2, rel=1e-3)

@@ -236,7 +236,7 @@ class TabularNeighbourhood:
     def design_at(self) -> Floats:
         """``(d,)`` design row of the instance: 1 for binary features, else its scaled value."""
         if self._domain.bins is not None:
-            return self._domain.ones
+            return self._domain.ones.copy()
         out = np.ones(len(self.names))
         for feature in self._continuous:
             j = self._domain.members[feature][0]
@@ -256,9 +256,9 @@ class TabularNeighbourhood:
     @property
     def unit(self) -> tuple[str, ...]:
         """``"per standard deviation"`` for continuous features, else ``"per same bin"``."""
-        numbers = set(self._continuous)
-        if not numbers:
+        if self._domain.bins is not None:
             return ("per same bin",) * len(self.names)
+        numbers = set(self._continuous)
         return tuple(
             "per standard deviation" if feature in numbers else "per same bin"
             for feature in range(len(self.names))
@@ -308,7 +308,8 @@ class TabularNeighbourhood:
         match = _equal(draws.codes, self._at)
         moved: dict[int, Column] = {}
         numbers: dict[int, Floats] = {}
-        if self._moving:
+        shared = domain.around == "training"
+        if (domain.bins is None or not shared) and self._moving:
             steps = blocks(seed, "normal", start, stop, len(self.names))
             for feature in self._moving:
                 j = domain.members[feature][0]
@@ -326,13 +327,12 @@ class TabularNeighbourhood:
             design = np.column_stack(
                 [match[:, list(members)].all(axis=1) for members in domain.members]
             )
-        if self._continuous:
+        if domain.bins is None and self._continuous:
             design = design.astype(np.float64)
             for feature in self._continuous:
                 j = domain.members[feature][0]
                 marginal = population.marginal(j)
                 design[:, feature] = (numbers[j] - marginal.mean) / marginal.sd
-        shared = domain.around == "training"
         key = (
             (*domain.token, "training", population.key, seed, range(start, stop))
             if shared

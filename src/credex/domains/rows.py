@@ -127,7 +127,7 @@ def _array_row(table: Table, x: NDArray[Any]) -> Row:
         return _row_of(table, list(x), None)
     if len(x) != len(table.columns):
         _check_count(table, len(x))
-    block = x.reshape(1, -1).copy()
+    block = x.reshape(1, -1)
     return Row(block.T, 0, None, block)
 
 
@@ -185,7 +185,8 @@ def to_table(table: Table, row: Row, may_miss: Masks) -> Table:
         Naming the column and the value that does not fit.
     """
     index = table.form.one_label(table.index, row.label)
-    numbers = None if row.block is None else _fast(table, row.block[row.position], may_miss)
+    # a copy: what the user does with the data later should not change what was explained
+    numbers = None if row.block is None else _fast(table, row.block[row.position].copy(), may_miss)
     if numbers is not None:
         return table.with_block(numbers[None, :], index)
     cells = []

@@ -98,7 +98,6 @@ class Tabular:
         self._everyone = self._population(None, None)
         self.row_bytes = 8 * self._table.n_columns
         self.ones = np.ones(len(self.names))
-        self.ones.flags.writeable = False
         self._cohorts: dict[Any, Population] = {}
         if cohort is not None:
             for label, rows in _cohort_rows(cohort, self._table.n_rows).items():

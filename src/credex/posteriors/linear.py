@@ -16,15 +16,12 @@ from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments, summed
 from credex.posteriors.prior import Prior
 from credex.posteriors.rows import Rows, checked
-from credex.posteriors.scaled import Scaled
+from credex.posteriors.scaled import ALIKE, Scaled
 from credex.posteriors.spd import SINGULAR, inverse_spd
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Masks
 
 InterceptKind = Literal["flat", "none"]
-
-ALIKE = 1e-12
-"""A variance below this is rounding: the column is the same in all rows."""
 
 
 @dataclass(frozen=True, eq=False)

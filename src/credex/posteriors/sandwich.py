@@ -113,8 +113,9 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
     """
     v, beta = p.v, p.unpulled
     d, k = beta.shape
-    many = p.n > ENOUGH * FEW_ROWS * (d + 1)
-    out, bound, fourth, buffer = np.zeros((d, k)), np.zeros(d), np.zeros(d), np.empty(0)
+    many = p.well_posed and p.n > ENOUGH * FEW_ROWS * (d + 1)
+    out, bound, fourth = np.zeros((d, k)), np.zeros(d), np.zeros(d)
+    buffer = other = np.empty(0)
     for s in _pieces(p, kept):
         n = len(s.rows)
         if buffer.size < n * d:
@@ -134,28 +135,46 @@ def variances(p: LinearPosterior, kept: Scaled | None) -> tuple[Floats, float, F
             bound += hat @ squares
         else:
             fourth += np.einsum("ij,ij->j", squares, squares)
-    trace, second = _without_rows(p)
-    second *= second
+    trace = _trace(p)
     dof = max(p.n - trace, 1.0)
     if many:
-        bound *= v.diagonal()
-        bound *= min(FEW_ROWS, dof)
-        if not np.count_nonzero(second < bound):
-            return out, trace, None
-        for some in shares(p):
-            fourth += np.einsum("ij,ij->j", np.square(some.reach), np.square(some.reach))
-    return out, trace, factors(second / np.maximum(fourth, TINY), dof)
+        np.multiply(bound, v.diagonal(), out=fourth)
+    if p.well_posed and _rows_enough(p, fourth, min(FEW_ROWS, dof)):
+        return out, trace, None
+    return out, trace, factors(_rows(p, _fourth(p) if many else fourth), dof)
 
 
-def _without_rows(p: LinearPosterior) -> tuple[float, Floats]:
-    """Trace of the hat, and Σa², ``(d,)``: tr VG and the diagonal of VGV, with G = ZᵀWZ."""
-    v, lam = p.v, p.precisions
-    if p.well_posed:  # VG = 1 − VΛ
-        trace, second = p.d - float(lam @ v.diagonal()), v.diagonal() - np.square(v) @ lam
+def _trace(p: LinearPosterior) -> float:
+    """Trace of the hat: that of VG = 1 − VΛ, and one for the intercept."""
+    if p.well_posed:
+        trace = p.d - float(p.precisions @ p.v.diagonal())
     else:
-        turned = v @ p.products[0]
-        trace, second = float(turned.trace()), np.einsum("ij,ij->i", turned, v)
-    return trace + (p.intercept_kind == "flat" and p.moments.weight > 0), second
+        trace = float(np.sum(p.v * p.products[0]))
+    return trace + (p.intercept_kind == "flat" and p.moments.weight > 0)
+
+
+def _fourth(p: LinearPosterior) -> Floats:
+    """Σa⁴, ``(d,)``."""
+    out = np.zeros(p.d)
+    for some in shares(p):
+        squares = np.square(some.reach)
+        out += np.einsum("ij,ij->j", squares, squares)
+    return out
+
+
+def _rows(p: LinearPosterior, fourth: Floats) -> Floats:
+    """(Σa²)²/Σa⁴, ``(d,)``; Σa² is the diagonal of VGV, with G = ZᵀWZ."""
+    second = np.einsum("ij,ij->i", p.v @ p.products[0], p.v)
+    return np.asarray(np.square(second) / np.maximum(fourth, TINY))
+
+
+def _rows_enough(p: LinearPosterior, fourth: Floats, few: float) -> bool:
+    """Whether (Σa²)² ≥ few·Σa⁴ for all features, given Σa⁴ or more.
+
+    VGV = V − VΛV; where that loses its digits, rows are few.
+    """
+    second = p.v.diagonal() - np.square(p.v) @ p.precisions
+    return not np.count_nonzero(np.square(second, out=second) < few * fourth)
 
 
 def factors(rows: Floats, dof: float) -> Floats | None:

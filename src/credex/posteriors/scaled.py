@@ -17,6 +17,9 @@ KEEP = 524_288
 """Values up to which all rows are scaled at once and kept for a second look: four megabytes."""
 
 
+ALIKE = 1e-12
+"""A share, or a variance relative to the weights, below this is rounding: all rows are alike."""
+
 _spare = threading.local()
 """The last buffer of kept rows. Memory fresh from the system costs more than the arithmetic on it:
 it comes page by page, and freed blocks of this size go back at once."""
@@ -72,11 +75,16 @@ class Scaled:
     def of_masks(cls, z: Floats, y: Floats, root: Floats, centre: Floats, top: Floats) -> Scaled:
         """The same for rows of zeros and ones, which lose no digits if they are centred last.
 
-        BLAS does that, in place, in half the time.
+        BLAS does that, in place, in half the time. Of a column of ones nothing is left but
+        rounding: it becomes zero.
         """
         column = root[:, None]
         z *= column
-        z = _rank_one()(-1.0, centre, root, a=z.T, overwrite_a=1).T
+        if z.size:
+            z = _rank_one()(-1.0, centre, root, a=z.T, overwrite_a=1).T
+        ones = centre > 1.0 - ALIKE
+        if np.count_nonzero(ones):
+            z[:, ones] = 0.0
         out = y - top
         out *= column
         return cls(z, out, root)

@@ -23,12 +23,12 @@ def _lapack() -> tuple[Any, Any]:
 
 
 def inverse_spd(a: Floats, *, sure: bool = False) -> Floats:
-    """Inverse of a symmetric positive definite matrix by Cholesky, scaled to a unit diagonal.
+    """Inverse of a symmetric positive definite matrix by Cholesky.
 
-    A matrix that is singular to working precision gets a jitter of 1e-10 on the unit diagonal
-    (and a hundred times more as long as that is not enough), never a pseudo-inverse. LAPACK is
-    called directly: SciPy's wrappers cost more than the work for a dozen features. ``sure``: it is
-    known not to be singular.
+    A matrix that is singular to working precision is scaled to a unit diagonal and gets a jitter of
+    1e-10 there (and a hundred times more as long as that is not enough), never a pseudo-inverse.
+    LAPACK is called directly: SciPy's wrappers cost more than the work for a dozen features.
+    ``sure``: it is known not to be singular.
     """
     dpotrf, dpotri = _lapack()
     d = len(a)

@@ -124,7 +124,7 @@ class Settings:
 class Fitted(Lazily):
     """A fit, spread over all d features: what an explanation is made of."""
 
-    lazy = ("error", "r2")
+    lazy = ("error", "r2", "local_prediction")
 
     belief: Belief
     error: ErrorPosterior

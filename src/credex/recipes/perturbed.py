@@ -42,7 +42,7 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
     box.speed = Speed(reply.seconds / rows, nb.row_bytes)
     y = reply.y[:-TWICE] if index is None else reply.y[index.reshape(-1)]
     x = reply.y[-TWICE:]
-    check_repeat(x[0], x[1], reply.same)
+    first, second = x
     if s.link != "identity":
         y, x = linked(y, s.link), linked(x, s.link)
 
@@ -59,6 +59,7 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
             by=box.token,
         )
         r.at_hand = drawn.design
+        check_repeat(first, second, reply.same)
 
     return absorb
 

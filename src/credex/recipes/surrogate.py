@@ -307,7 +307,7 @@ class SurrogateRecipe:
             # the posterior keeps sums and packed rows only: it may stay until these are read
             intercept = np.asarray(p.intercept)
             error, r2 = later(lambda: p.error), later(lambda: np.asarray(p.r2))
-        exact = isinstance(p, ExactPosterior)
+        exact, origin = isinstance(p, ExactPosterior), self.origin
         unseen = NONE if exact else self.unseen()
         if self.settings.noisy and self.asked.full is not None:
             belief = never_certain(belief, self.asked.full)
@@ -317,8 +317,8 @@ class SurrogateRecipe:
             r2,
             exact,
             "exact" if exact else "linear",
-            np.asarray(intercept),
-            np.asarray(intercept + self.origin @ belief.mean),
+            intercept,
+            later(lambda: np.asarray(intercept + origin @ belief.mean)),
             selected,
             selection_note(keep, self.d) + unseen.notes,
             unseen.never,
