@@ -108,7 +108,9 @@ class BlackBox:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause
         seconds = time.perf_counter() - start
-        return Reply(self._checked(raw, n), seconds, _rounding(raw))
+        y = self._checked(raw, n)
+        double = type(raw) is np.ndarray and raw.dtype == np.float64
+        return Reply(y, seconds, SAME if double else _rounding(raw))
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
@@ -181,8 +183,6 @@ def check_repeat(first: Floats, second: Floats, same: float = SAME, *, begun: bo
 
 def _rounding(raw: Any) -> float:
     """Return how far two answers of this type may differ by rounding alone."""
-    if isinstance(raw, np.ndarray) and raw.dtype == np.float64:
-        return SAME
     name = str(getattr(raw, "dtype", "")).removeprefix("torch.")
     digits = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
     return max(SAME, ROUNDING * digits.get(name, 0.0))

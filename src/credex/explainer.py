@@ -74,7 +74,7 @@ class Explainer(Engine):
         ``target``, ``level``, ``posterior``, ``sampler``, ``seed``, ``prior``, ``link``,
         ``noisy``, ``recipe``, ``features``, ``selection`` and more: see `credex.options.Options`.
         """
-        goals = Goals(width, queries, max_queries, stop)
+        goals = Goals.of(width, queries, max_queries, stop)
         opts = self.options.override(options)
         case = Case(x, cohort, None if start is None else self._started(start, opts))
         return self._last(case, goals, opts).explanation

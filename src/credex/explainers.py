@@ -178,6 +178,8 @@ class BayesLIME(Explainer):
         return tuple(nb.unit)
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
+        if not nb.removal and options.link == "identity":
+            return ()
         return (*_removal_note(nb), *_link_note(options))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from credex.auto import first_look
@@ -45,6 +46,19 @@ class Goals:
         ceiling, reason = self._ceiling()
         put(self, "ceiling", ceiling)
         put(self, "reason", reason)
+
+    @classmethod
+    def of(
+        cls,
+        width: float | Sequence[float] | None,
+        queries: int | None,
+        max_queries: int | None,
+        stop: Rule | None,
+    ) -> Goals:
+        """Goals of a call; those that are nothing but a number of queries are made once."""
+        if type(queries) is int and width is None and max_queries is None and stop is None:
+            return _fixed(queries)
+        return cls(width, queries, max_queries, stop)
 
     def _rules(self) -> tuple[Rule, ...]:
         out: list[Rule] = []
@@ -108,3 +122,8 @@ class Goals:
         first = first_look(recipe.d, recipe.settings.query_seconds, usual)
         first = max(min(first, ceiling), min(least, ceiling))
         return Plan(self.rules, ceiling, reason, first)
+
+
+@lru_cache(maxsize=64)
+def _fixed(queries: int) -> Goals:
+    return Goals(queries=queries)
