@@ -256,6 +256,30 @@ def test_a_frame_of_several_columns_is_several_outputs():
         assert e.mean.shape == (3, 2)
         assert e.outputs == ("a", "b")
         assert explainer.explain(X[0], target=1).outputs == ("b",)
+    twice = cx.BayesSHAP(lambda r: pd.DataFrame(r[:, :2], columns=["a", "a"]), X).explain(X[0])
+    assert twice.outputs == ("0", "1")
+
+
+class Odd(list):
+    columns = None
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.Series, pd.Series])
+def test_single_precision_in_any_dress(make):
+    X = numbers(60, 3)
+
+    def model(rows):
+        y = (rows[:, 0] + rows[:, 1] * rows[:, 2]).astype(np.float32)
+        y = np.nextafter(y, np.float32(9)) if len(rows) > 1 else y  # rounds by the batch size
+        return make({"p": y}) if make in (pd.DataFrame, pl.DataFrame) else make(y)
+
+    assert cx.BayesLIME(model, X).explain(X[0], queries=60).n_queries == 60
+
+
+def test_columns_that_are_no_names():
+    X = numbers(60, 3)
+    e = cx.BayesLIME(lambda rows: Odd(rows[:, :2].tolist()), X).explain(X[0], queries=60)
+    assert e.outputs == ("0", "1")
 
 
 # -- tables ------------------------------------------------------------------------------------

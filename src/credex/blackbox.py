@@ -25,6 +25,9 @@ NEARLY = 1e-4
 """Answers this close look like rounding of a model that computes in single precision."""
 
 
+FRAMES = ("pandas", "polars")
+"""Whose frames name outputs."""
+
 NUMBERED = ("0",)
 """Name of a sole output."""
 
@@ -114,8 +117,8 @@ class BlackBox:
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
-        if y is not raw and y.ndim == 2 and hasattr(raw, "columns"):  # a frame names its outputs
-            self.columns = tuple(map(str, raw.columns))
+        if y is not raw and y.ndim == 2:
+            self.columns = _column_names(raw)
         plain = y.shape == (n,) and y.flags.c_contiguous and self._index is None
         if plain and np.count_nonzero(np.isfinite(y)) == n:
             return y.copy()[:, None]  # as nearly all answer; some always return one and the same
@@ -183,7 +186,8 @@ def check_repeat(first: Floats, second: Floats, same: float = SAME, *, begun: bo
 
 def _rounding(raw: Any) -> float:
     """Return how far two answers of this type may differ by rounding alone."""
-    name = str(getattr(raw, "dtype", "")).removeprefix("torch.")
+    kind = next(iter(raw.dtypes), "") if _is_frame(raw) else getattr(raw, "dtype", "")
+    name = str(kind).removeprefix("torch.").lower()
     digits = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
     return max(SAME, ROUNDING * digits.get(name, 0.0))
 
@@ -231,6 +235,16 @@ def _as_floats(raw: Any, source: str) -> Floats:
         msg = f"the model returned values of type {a.dtype}; real numbers are needed"
         raise ModelOutputError(msg)
     return np.asarray(a, dtype=np.float64)
+
+
+def _column_names(raw: Any) -> tuple[str, ...]:
+    """Names of the outputs of a frame, if they tell them apart."""
+    names = tuple(map(str, raw.columns)) if _is_frame(raw) else ()
+    return names if len(set(names)) == len(names) else ()
+
+
+def _is_frame(raw: Any) -> bool:
+    return type(raw).__name__ == "DataFrame" and type(raw).__module__.startswith(FRAMES)
 
 
 def _bare(raw: Any) -> Any:

@@ -139,3 +139,24 @@ def test_a_strong_prior_leaves_the_count_of_rows_its_digits():
     p = LinearPosterior.fit(z, y, w, prior=Prior(precision=1e6))
     own, all_of_them = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
     assert p._robust_parts[2][2] == pytest.approx((own / all_of_them) ** 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8, 1e-10, 1e-13, 1e-16])
+def test_rows_of_hardly_any_weight_are_no_certainty(scale):
+    rng = np.random.default_rng(0)
+    z = rng.random((400, 4)) < 0.5
+    phi = np.array([1.0, 2.0, 3.0, 0.0])
+    y = z @ phi + 0.1 * rng.normal(size=400)
+    p = LinearPosterior.fit(z, y, np.full(400, scale))
+    assert phi in p.interval(robust=True)
+
+
+def test_a_kernel_that_sees_one_row_only_measures_nothing():
+    rng = np.random.default_rng(0)
+    z = rng.random((400, 3)) < 0.5
+    y = z @ np.array([1.0, 2.0, 3.0])
+    w = np.full(400, 1e-30)
+    w[0] = 1.0
+    p = LinearPosterior.fit(z, y, w)
+    assert p.unseen.all()
+    assert (p.interval(robust=True).width > 2 * y.std()).all()

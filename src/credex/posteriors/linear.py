@@ -79,8 +79,7 @@ class LinearPosterior:
             raise InputError(msg)
         z, yy, w = checked(Z, y, weights)
         prior = Prior() if prior is None else prior
-        d = z.shape[1]
-        prior.check(d)
+        prior.check(z.shape[1])
         rows = Rows().add(z, yy, w)
         return cls._of(rows, None, prior, intercept, cluster, squeeze=np.asarray(y).ndim == 1)
 
@@ -297,7 +296,10 @@ class LinearPosterior:
         lam, pull = self.precisions, self._phi
         if self.prior.mean != 0.0:
             pull = pull - self._means[:, None]
-        shrunk = np.maximum(1 - lam * self._v.diagonal(), 1e-8)
+        shrunk = 1 - lam * self._v.diagonal()
+        if np.count_nonzero(shrunk < 1e-6):  # its digits are lost: that is the diagonal of VG, too
+            exact = np.einsum("ij,ij->i", self._v, self.products[0])
+            shrunk = np.maximum(np.where(self.unseen, 1e-8, exact), np.finfo(float).tiny)
         return np.asarray(self._v @ ((lam / shrunk)[:, None] * pull))
 
     @property
@@ -325,8 +327,9 @@ class LinearPosterior:
         return bool(np.count_nonzero(self.unseen))
 
     def _prior_share(self) -> Floats:
-        """Variances ``(d, k)`` of the unseen features: the paper's, but at least that of y."""
-        spread = self.moments.yy / max(self.moments.weight, np.finfo(float).tiny)
+        """Variances ``(d, k)`` of the unseen features: the paper's, but at least that of any y."""
+        near = self.moments.yy / max(self.moments.weight, np.finfo(float).tiny)
+        spread = np.maximum(near, self.rows.y().var(axis=0))
         prior = np.outer(self._v.diagonal(), self._scale2)
         return np.where(self.unseen[:, None], np.maximum(prior, spread), 0.0)
 
