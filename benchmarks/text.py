@@ -25,7 +25,7 @@ from benchmarks.text_models import (
     spam,
 )
 from benchmarks.timing import publish, table, yardstick
-from credex.domains.units import words
+from credex.domains.text.words import words
 
 SHORT = 11
 """Words of a text that is enumerated."""

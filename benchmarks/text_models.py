@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.additive import logistic_shapley
-from credex.domains.units import sentences
+from credex.domains.text.words import sentences
 from realdata.fetch import kept
 from realdata.minilm import MiniLM
 from realdata.newsgroups import posts

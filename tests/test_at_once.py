@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import credex as cx
 from credex import engine
-from credex.recipes.surrogate import SurrogateRecipe
+from credex.estimators.surrogate import SurrogateRecipe
 
 X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 X = X.iloc[:, :6].set_axis(list("abcdef"), axis=1)

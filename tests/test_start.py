@@ -186,7 +186,7 @@ def test_printing_does_not_read_the_training_data(monkeypatch):
     def never(*_args, **_options):
         raise AssertionError("read")
 
-    monkeypatch.setattr("credex.domains.population.digest", never)
+    monkeypatch.setattr("credex.domains.tabular.training.digest", never)
     assert str(e)
     assert e._repr_html_()
     e.plot.intervals()

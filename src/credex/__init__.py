@@ -1,6 +1,8 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
 from credex import metrics
+from credex.designs.focused import Focused
+from credex.designs.samplers import Paired, PaperFocused, Random
 from credex.domains import (
     Blur,
     Felzenszwalb,
@@ -28,12 +30,10 @@ from credex.errors import (
 from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
-from credex.focused import Focused
-from credex.frameworks import from_onnx, from_torch
 from credex.kernels import Exponential, shapley_kernel
-from credex.pipelines import from_pipeline
+from credex.models import from_onnx, from_torch
+from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
-from credex.samplers import Paired, PaperFocused, Random
 from credex.stopping import (
     Forecast,
     Queries,

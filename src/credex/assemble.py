@@ -10,11 +10,11 @@ import numpy as np
 
 from credex.blackbox import BlackBox
 from credex.domains import Neighbourhood
+from credex.estimators.base import Fitted, Recipe
 from credex.explanation import Explanation
 from credex.later import later
 from credex.loop import State
 from credex.posteriors import Belief, ErrorPosterior
-from credex.recipes.base import Fitted, Recipe
 
 STRAIGHT = "all that was asked adds up without a remainder; what was not asked need not"
 """Said of intervals without width that are not exact: a rule for few cases would not show."""

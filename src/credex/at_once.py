@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from credex.blackbox import BlackBox
 from credex.calls import along
 from credex.errors import ModelError
+from credex.estimators.base import Recipe
 from credex.loop import Plan, State, interrupted
-from credex.recipes.base import Recipe
 from credex.threads import one_blas_thread
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex.errors import CredexError, InputError, InterruptedRun, ModelError
+from credex.estimators.base import Context
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.loop import Run, State
+from credex.model_queue import Answer, Ask, Desk
 from credex.options import Options
-from credex.recipes.base import Context
-from credex.value import Answer, Ask, Desk
 
 if TYPE_CHECKING:
     from credex.explainer import Explainer

@@ -9,10 +9,10 @@ import numpy as np
 
 from credex.blackbox import BlackBox
 from credex.errors import ModelError
-from credex.recipes.base import Recipe, Talk
+from credex.estimators.base import Recipe, Talk
+from credex.model_queue import Answer, Ask
 from credex.stopping import WallClock
 from credex.threads import one_blas_thread
-from credex.value import Answer, Ask
 
 if TYPE_CHECKING:
     from credex.loop import Plan

@@ -13,17 +13,17 @@ from credex.assemble import Assembly
 from credex.at_once import at_once
 from credex.batch import Case, drive
 from credex.blackbox import BlackBox
+from credex.designs.samplers import check_still_random
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
+from credex.estimators.base import Asked, Context, Recipe, Settings
 from credex.explanation import Explanation
 from credex.goals import Goals
 from credex.loop import Plan, Run, State, run
+from credex.model_queue import Desk, most_rows
 from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
-from credex.recipes.base import Asked, Context, Recipe, Settings
-from credex.samplers import check_still_random
 from credex.stopping import Forecast
-from credex.value import Desk, most_rows
 
 __all__ = ["Engine", "Start"]
 

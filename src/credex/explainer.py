@@ -11,13 +11,13 @@ from credex.batch import Case, explain_batch
 from credex.checks import check_count, check_width
 from credex.engine import Engine, Start
 from credex.errors import BudgetError, InputError
+from credex.estimators.base import Context
 from credex.explanation import Explanation
 from credex.explanations import Explanations
 from credex.goals import Goals
 from credex.loop import State
 from credex.options import OptionsDict
 from credex.posteriors import Prior
-from credex.recipes.base import Context
 from credex.stopping import Forecast, Rule, Width
 from credex.verify import Verification, verify
 from credex.zoom import zoom

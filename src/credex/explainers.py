@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.auto import choose_posterior
+from credex.designs.focused import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
+from credex.estimators.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
+from credex.estimators.process_coalitions import GaussianSingleRecipe
+from credex.estimators.process_pairs import GaussianRecipe
+from credex.estimators.process_surrogate import GaussianSurrogateRecipe
+from credex.estimators.shapley import ShapleyRecipe
+from credex.estimators.surrogate import SurrogateRecipe
+from credex.estimators.switch import HandoverRecipe
 from credex.explainer import Explainer
-from credex.focused import Focused
 from credex.goals import Goals
 from credex.options import Options
 from credex.posteriors import Prior
 from credex.posteriors.geometry import FLAT
-from credex.recipes.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
-from credex.recipes.gaussian import GaussianRecipe
-from credex.recipes.gaussian_single import GaussianSingleRecipe
-from credex.recipes.gaussian_surrogate import GaussianSurrogateRecipe
-from credex.recipes.handover import HandoverRecipe
-from credex.recipes.shapley import ShapleyRecipe
-from credex.recipes.surrogate import SurrogateRecipe
 
 FREE_SAMPLERS = ("auto", "paired")
 """Samplers with which ``posterior="auto"`` may take the Gaussian process."""
@@ -108,7 +108,9 @@ class BayesSHAP(Explainer):
         if nb.by_masks:
             return tuple(nb.names)
         return tuple(
-            f"{n} = {v:.4g}" if type(v) is float and abs(v) < 1000 else f"{n} = {show.value(v)}"
+            f"{n} = {v:.4g}"
+            if type(v) is float and abs(v) < 1000
+            else f"{n} = {formatting.value(v)}"
             for n, v in zip(nb.names, nb.values, strict=True)
         )
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import serialise, show
+from credex import formatting
+from credex import json as json_format
 from credex.checks import check_count, check_level
 from credex.errors import InputError
+from credex.estimators.base import Asked
 from credex.later import Lazily
 from credex.posteriors import Belief, ErrorPosterior, Interval
-from credex.recipes.base import Asked
 from credex.typing import Floats, Masks
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class Explanation(Lazily):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Write (and return) JSON that `from_json` reads back; never a pickle."""
-        text = serialise.dumps(self)
+        text = json_format.dumps(self)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -235,8 +236,8 @@ class Explanation(Lazily):
         if not isinstance(source, str | Path):
             raise InputError(f"from_json takes a path or the text itself; got {source!r}")
         if isinstance(source, str) and source.lstrip().startswith("{"):
-            return serialise.loads(source)
-        return serialise.loads(Path(source).read_text(encoding="utf-8"))
+            return json_format.loads(source)
+        return json_format.loads(Path(source).read_text(encoding="utf-8"))
 
     @property
     def plot(self) -> Plots:
@@ -246,13 +247,13 @@ class Explanation(Lazily):
         return Plots(self)
 
     def __str__(self) -> str:
-        return show.text(self)
+        return formatting.text(self)
 
     def __repr__(self) -> str:
         return f"<{self.method} of {len(self.names)} features, {self.n_queries} queries>"
 
     def _repr_html_(self) -> str:
-        return show.html(self)
+        return formatting.html(self)
 
     # -- helpers -------------------------------------------------------------------------------
 

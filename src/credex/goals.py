@@ -10,8 +10,8 @@ from typing import Any
 from credex.auto import first_look
 from credex.checks import check_count, check_width
 from credex.errors import BudgetError, InputError
+from credex.estimators.base import Recipe
 from credex.loop import Plan
-from credex.recipes.base import Recipe
 from credex.stopping import AnyOf, RankingSettled, RelativeWidth, Rule, Width
 
 RELATIVE_WIDTH = 0.2

@@ -13,12 +13,12 @@ import numpy as np
 from credex.blackbox import BlackBox
 from credex.calls import TRUST, UNUSED, Pace, along, open_with
 from credex.errors import InterruptedRun, ModelError
+from credex.estimators.base import Asked, Fitted, Recipe, Talk
+from credex.model_queue import Answer, Ask
 from credex.posteriors import Belief
-from credex.recipes.base import Asked, Fitted, Recipe, Talk
 from credex.stopping import RelativeWidth, Rule, WallClock, Width
 from credex.threads import one_blas_thread
 from credex.typing import Floats
-from credex.value import Answer, Ask
 
 if TYPE_CHECKING:
     from credex.explanation import Explanation

@@ -10,11 +10,11 @@ from typing import Any, TypedDict
 import numpy as np
 
 from credex.checks import check_count, check_level, check_positive
+from credex.designs.focused import Focused
+from credex.designs.samplers import Paired, Random, Sampler
 from credex.errors import InputError
-from credex.focused import Focused
+from credex.estimators.selection import METHODS
 from credex.posteriors import Prior
-from credex.samplers import Paired, Random, Sampler
-from credex.selection import METHODS
 
 CALLS = ("width", "queries", "max_queries", "stop", "start", "cohort")
 DOMAIN = ("background", "weights", "bins", "around", "categorical", "missing", "segments", "fill")

@@ -10,11 +10,11 @@ import numpy as np
 from credex.batch import Case
 from credex.checks import check_count
 from credex.errors import BudgetError, InputError
+from credex.estimators.base import Asked, Context, Recipe
 from credex.explanation import Explanation
+from credex.formatting import clean, shorten
 from credex.loop import Plan
 from credex.options import Options
-from credex.recipes.base import Asked, Context, Recipe
-from credex.show import clean, shorten
 
 if TYPE_CHECKING:
     from credex.explainer import Explainer

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credex.domains import Tabular
-from credex.domains.coalitions import distinct_rows
-from credex.domains.summary import summarise
-from credex.domains.tables import Table
+from credex.domains.tabular.coalitions import distinct_rows
+from credex.domains.tabular.summary import summarise
+from credex.domains.tabular.table import Table
 from credex.errors import InputError
 
 SETTINGS = settings(max_examples=60, deadline=None)

@@ -13,9 +13,9 @@ from scipy.ndimage import gaussian_filter
 
 import credex as cx
 from credex.domains import Domain, Neighbourhood
-from credex.domains.image import seen
-from credex.domains.mixing import Mixer
-from credex.value import BATCH_BYTES
+from credex.domains.image.compose import Mixer
+from credex.domains.image.image import seen
+from credex.model_queue import BATCH_BYTES
 from tests.games import brute_shapley
 
 RNG = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credex.domains import Tabular
-from credex.domains.bins import Bins, number_texts
+from credex.domains.tabular.bins import Bins, number_texts
 from credex.errors import InputError
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import credex as cx
 from credex.domains import Domain, Neighbourhood
-from credex.domains.stretches import bounds, filled_linear
+from credex.domains.series_segments import bounds, filled_linear
 from tests.strategies import seeds
 
 X = np.array([1.0, 1.0, 5.0, 5.0, 3.0, 3.0])

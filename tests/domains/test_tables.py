@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from credex.cells import is_missing
 from credex.domains import Tabular
-from credex.domains.arrays import rounded
-from credex.domains.scalars import is_missing
-from credex.domains.tables import Table, mixed
+from credex.domains.tabular.arrays import rounded
+from credex.domains.tabular.table import Table, mixed
 from credex.errors import InputError
 
 RNG = np.random.default_rng(0)

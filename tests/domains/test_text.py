@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import credex as cx
 from credex.domains import Domain, Neighbourhood
-from credex.domains.passage import unique
-from credex.domains.units import sentences, words
+from credex.domains.text.spans import unique
+from credex.domains.text.words import sentences, words
 from tests.needs import need
 from tests.strategies import seeds
 

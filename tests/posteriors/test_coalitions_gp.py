@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import credex as cx
+from credex.designs.sequences import all_masks
 from credex.posteriors.coalitions_gp import AllCoalitions
 from credex.posteriors.surrogate_gp import Conditioned
 from credex.posteriors.surrogate_kernel import Kernel
-from credex.sequences import all_masks
 from tests.games import random_game, shapley, smooth_game, table_game
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.focused import plan, signs
+from credex.designs.focused import plan, signs
+from credex.designs.sequences import ShapleySequence, all_masks
 from credex.posteriors.evidence import Evidence, default_kernel
 from credex.posteriors.gp import Conditioned, at_least_noise, fit_kernel
 from credex.posteriors.mask_kernel import MaskKernel
-from credex.sequences import ShapleySequence, all_masks
 from tests.games import random_game, shapley, smooth_game, table_game
 
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import credex as cx
+from credex.designs.sequences import ShapleySequence, all_masks
 from credex.kernels import shapley_kernel
 from credex.posteriors import ExactPosterior, ShapleyPosterior
 from credex.posteriors.geometry import Geometry
 from credex.posteriors.shapley import Noise
 from credex.posteriors.strata import strata
-from credex.sequences import ShapleySequence, all_masks
 from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from credex.domains.base import Domain, Neighbourhood, Perturbations
-from credex.domains.fills import Blur, Noise
-from credex.domains.image import Image
+from credex.domains.image.fills import Blur, Noise
+from credex.domains.image.image import Image
+from credex.domains.image.regions import Felzenszwalb, Grid, Quickshift, Slic
 from credex.domains.masks import Masks
-from credex.domains.segments import Felzenszwalb, Grid, Quickshift, Slic
 from credex.domains.series import Series
-from credex.domains.tabular import Tabular
-from credex.domains.text import Text
+from credex.domains.tabular.tabular import Tabular
+from credex.domains.text.text import Text
 
 __all__ = [
     "Blur",

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from credex.domains.parts import PartsNeighbourhood
-from credex.domains.stretches import (
+from credex.domains.masked import PartsNeighbourhood
+from credex.domains.series_segments import (
     FILLS,
     Fill,
     bounds,

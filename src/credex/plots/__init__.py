@@ -105,8 +105,8 @@ class Plots:
         >>> print(e.plot.text().terminal(colour=False).splitlines()[2])
         [+a] [+++free] [+phone]
         """
-        from credex.plots.marked import marked
         from credex.plots.text import TextPlot
+        from credex.plots.text_pieces import marked
 
         return TextPlot(self.explanation, marked(self.explanation, output, level))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int
 
 def label(e: Explanation, i: int, most: int) -> str:
     """``age = 41`` (BayesLIME: its condition, ``29 < age ≤ 41``) in at most ``most`` columns."""
-    name, value = show.feature(e, i)
+    name, value = formatting.feature(e, i)
     if e.method == "BayesLIME" or not value:
-        return show.shorten(name, most)
-    value = show.shorten(value, max(most * 2 // 5, most - 3 - show.columns(name)))
-    return f"{show.shorten(name, most - 3 - show.columns(value))} = {value}"
+        return formatting.shorten(name, most)
+    value = formatting.shorten(value, max(most * 2 // 5, most - 3 - formatting.columns(name)))
+    return f"{formatting.shorten(name, most - 3 - formatting.columns(value))} = {value}"
 
 
 def output_of(e: Explanation, output: Any) -> int:

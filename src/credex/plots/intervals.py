@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.checks import check_count
 from credex.plots.canvas import PLAIN, axes, columns, label, output_of, title
 from credex.typing import Floats
@@ -28,7 +28,7 @@ def intervals(
     j = output_of(e, output)
     outer = e.belief.interval(e.level if level is None else level)
     inner = e.belief.interval(0.5)
-    at, left_out = show.rows_of(e, j, check_count("most", most))
+    at, left_out = formatting.rows_of(e, j, check_count("most", most))
     at = at if sort else sorted(at)
     lines = len(at) + bool(left_out)
     own = ax is None
@@ -49,7 +49,7 @@ def intervals(
         ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center")
     elif own:
         _numbers(ax, e, j, at, outer.level)
-    said, start = show.prediction(e, j)
+    said, start = formatting.prediction(e, j)
     title(ax, room, f"{e.method}: {said}", start.replace("R² ", "R²\u00a0"))
     _below(ax, e, outer.level, room, power, own=own)
     return ax
@@ -74,9 +74,9 @@ def _row(ax: Axes, y: int, mean: float, ends: list[float], peak: float) -> None:
         return
     lo, hi, low, high = ends
     known, unclear = lo == hi, lo <= 0 <= hi and lo < hi
-    colour = show.POSITIVE if mean > 0 else show.NEGATIVE
+    colour = formatting.POSITIVE if mean > 0 else formatting.NEGATIVE
     if abs(mean) <= 1e-12 * peak:  # rounding
-        colour = show.NEUTRAL
+        colour = formatting.NEUTRAL
     if not known and np.isfinite(ends).all():
         pale = PALE if unclear else 1.0
         ax.plot([lo, hi], [y, y], color=colour, alpha=pale, lw=1.4, marker="", ls="-")
@@ -119,7 +119,7 @@ def _dress(ax: Axes, ends: Floats) -> int:
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
-    power = show.power_of(float(np.abs(seen).max()))
+    power = formatting.power_of(float(np.abs(seen).max()))
     numbers = ScalarFormatter(useOffset=False, useMathText=True)
     numbers.set_scientific(bool(power))
     numbers.set_powerlimits((power, power))
@@ -134,13 +134,13 @@ def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> N
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    rows, power = show.table(e, j, at, level)
+    rows, power = formatting.table(e, j, at, level)
     font = FontProperties(size="small")
     between = [f"{r.lower} … {r.upper}" if r.lower else "exact" for r in rows]
     reach = 4.0
     for column in (
-        [f"importance{show.times(power)}", *(r.estimate for r in rows)],
-        [f"{show.percent(level)} interval", *between],
+        [f"importance{formatting.times(power)}", *(r.estimate for r in rows)],
+        [f"{formatting.percent(level)} interval", *between],
     ):
         widths = [
             text_to_path.get_text_width_height_descent(c, font, ismath=False)[0] for c in column
@@ -173,10 +173,10 @@ def _unit(e: Explanation) -> str:
 
 def _below(ax: Axes, e: Explanation, level: float, room: float, power: int, *, own: bool) -> None:
     """Label of the axis and, below it, what it cost, what the lines are and why it ended."""
-    lines = "" if e.exact else f"thin: {show.percent(level)}, thick: 50 % · "
-    footer = f"{e.n_queries:,} queries · {lines}{show.ending(e)}"
+    lines = "" if e.exact else f"thin: {formatting.percent(level)}, thick: 50 % · "
+    footer = f"{e.n_queries:,} queries · {lines}{formatting.ending(e)}"
     footer = footer if own else textwrap.fill(footer, columns(room, "small"))
-    words = f"importance{show.times(power)} ({_unit(e)})"
+    words = f"importance{formatting.times(power)} ({_unit(e)})"
     words = textwrap.fill(words, columns(room, "medium"))
     gap = "\n" * (footer.count("\n") + 1)  # the label keeps the place free
     ax.set_xlabel(words + gap, **PLAIN)

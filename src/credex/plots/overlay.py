@@ -6,9 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.plots.canvas import axes, output_of, title
-from credex.plots.heat import Scene, bare, certain_of, colours, draw_borders, hatch, known, settle
+from credex.plots.image_scene import (
+    Scene,
+    bare,
+    certain_of,
+    colours,
+    draw_borders,
+    hatch,
+    known,
+    settle,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +42,7 @@ def overlay(e: Explanation, output: Any, level: float | None, ax: Axes | None) -
     draw_borders(ax, scene.regions.labels, colors="white", linewidths=0.6, alpha=0.55)
     hatch(ax, ~certain[scene.regions.labels], "#ffffff70")
     bare(ax)
-    said, _ = show.prediction(e, j)
+    said, _ = formatting.prediction(e, j)
     title(ax, max(wide, 3.2) + 1.2 if own else room, f"{e.method}: {said}")
     if own:
         bar(ax, peak)
@@ -46,8 +55,10 @@ def overlay(e: Explanation, output: Any, level: float | None, ax: Axes | None) -
 def below(ax: Axes, e: Explanation, certain: Any, level: float) -> None:
     """What hatched means, how many regions there are, what it cost."""
     n = int(np.sum(~certain))
-    every = "exact" if e.exact else f"no {show.percent(level)} interval includes zero"
-    hatched = f"hatched: the {show.percent(level)} interval includes zero ({n} of {len(certain)})"
+    every = "exact" if e.exact else f"no {formatting.percent(level)} interval includes zero"
+    hatched = (
+        f"hatched: the {formatting.percent(level)} interval includes zero ({n} of {len(certain)})"
+    )
     words = f"{hatched if n else every}\n{len(certain)} regions · {e.n_queries:,} queries"
     ax.set_xlabel(words, fontsize="small", alpha=0.85, loc="left")
 
@@ -62,9 +73,11 @@ def bar(ax: Axes, peak: float) -> None:
     drawn = figure.colorbar(scale, ax=ax, shrink=0.9, pad=0.02, aspect=25)
     drawn.outline.set_visible(False)
     ticks = [float(t) for t in np.linspace(-1, 1, 5) * (peak or 1.0)]
-    power = show.power_of(peak)
+    power = formatting.power_of(peak)
     unit = 10.0**power
-    places = max(show.decimals(0.0, peak / unit) - 2, 0)  # two digits are enough for colours
-    drawn.set_ticks(ticks, labels=[show.number(t / unit, places) for t in ticks])
+    places = max(formatting.decimals(0.0, peak / unit) - 2, 0)  # two digits are enough for colours
+    drawn.set_ticks(ticks, labels=[formatting.number(t / unit, places) for t in ticks])
     drawn.ax.tick_params(labelsize="small", length=0)
-    drawn.set_label(f"lowers      importance{show.times(power)}      raises", fontsize="small")
+    drawn.set_label(
+        f"lowers      importance{formatting.times(power)}      raises", fontsize="small"
+    )

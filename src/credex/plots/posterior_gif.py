@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.checks import check_count, check_positive
 from credex.errors import InputError
 from credex.plots.canvas import output_of, title
-from credex.plots.heat import Scene, bare, known, settle
+from credex.plots.image_scene import Scene, bare, known, settle
 from credex.plots.overlay import SIDE, bar
 from credex.typing import Floats
 
@@ -73,7 +73,7 @@ def _sheet(e: Explanation, j: int, scene: Scene, peak: float) -> tuple[Any, tupl
     ax = figure.add_subplot()
     ax.imshow(scene.grey, interpolation="nearest")
     bare(ax)
-    title(ax, wide - 0.5, f"{e.method}: {show.prediction(e, j)[0]}")
+    title(ax, wide - 0.5, f"{e.method}: {formatting.prediction(e, j)[0]}")
     words = "every frame is a draw from the posterior:\nwhat keeps its colour is certain"
     ax.set_xlabel(words, fontsize="small", alpha=0.85, loc="left")
     bar(ax, peak)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.checks import check_count
 from credex.errors import InputError
 from credex.plots.canvas import PLAIN, axes, label, output_of, title
@@ -34,7 +34,7 @@ def ranks(e: Explanation, output: Any, most: int, ax: Axes | None) -> Axes:
     if not np.isfinite(e.belief.mean[:, j]).all():
         msg = "too little was asked to rank the features; go on with refine()"
         raise InputError(msg)
-    at, left_out = show.rows_of(e, j, check_count("most", most))
+    at, left_out = formatting.rows_of(e, j, check_count("most", most))
     p = e.rank_probabilities(output=j)[at]
     heads = [str(r + 1) for r in range(len(at))]
     if left_out:
@@ -45,7 +45,7 @@ def ranks(e: Explanation, output: Any, most: int, ax: Axes | None) -> Axes:
 
     # A blue as dense as the rank is likely, over whatever the background is.
     ground = np.array(to_rgba(ax.get_facecolor())[:3])
-    tint = np.array(to_rgb(show.NEGATIVE if ground @ LUMA > 0.5 else ON_DARK))
+    tint = np.array(to_rgb(formatting.NEGATIVE if ground @ LUMA > 0.5 else ON_DARK))
     dense = p**0.7
     ax.imshow(np.dstack([np.broadcast_to(tint, (*p.shape, 3)), dense]), aspect="auto")
     for (row, column), chance in np.ndenumerate(p):
@@ -55,7 +55,7 @@ def ranks(e: Explanation, output: Any, most: int, ax: Axes | None) -> Axes:
             ax.text(
                 column,
                 row,
-                "1" if e.exact else show.chance(float(chance)),
+                "1" if e.exact else formatting.chance(float(chance)),
                 ha="center",
                 va="center",
                 color="black" if light else "white",
@@ -68,5 +68,7 @@ def ranks(e: Explanation, output: Any, most: int, ax: Axes | None) -> Axes:
     ax.tick_params(length=0)
     ax.set_xlabel("rank by the size of the importance (1 is the largest)")
     more = f"; {left_out} more features are not shown" if left_out else ""
-    title(ax, room, f"{e.method}: {show.prediction(e, j)[0]}", f"probability of each rank{more}")
+    title(
+        ax, room, f"{e.method}: {formatting.prediction(e, j)[0]}", f"probability of each rank{more}"
+    )
     return ax

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.checks import check_count
 from credex.plots.canvas import PLAIN, axes, output_of, title
-from credex.plots.heat import Scene, bare, borders, certain_of, framed, known, settle
+from credex.plots.image_scene import Scene, bare, borders, certain_of, framed, known, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,7 @@ def regions(
     ax.imshow(np.where(chosen, scene.colour, faint), interpolation="nearest")
     outside = framed(labels)
     for rank, i in enumerate(at, start=1):
-        colour = show.POSITIVE if means[i] > 0 else show.NEGATIVE
+        colour = formatting.POSITIVE if means[i] > 0 else formatting.NEGATIVE
         lines = borders((outside == i).astype(np.int64)) - 1.0
         style = "solid" if certain[i] else (0, (2, 1.5))
         for ink, width in (("white", 3.6), (colour, 1.8)):
@@ -62,7 +62,7 @@ def regions(
         box = {"boxstyle": "circle,pad=0.25", "fc": colour, "ec": "white", "lw": 0.8}
         ax.text(x, y, str(rank), color="white", ha="center", va="center", size="small", bbox=box)
     bare(ax)
-    said, _ = show.prediction(e, j)
+    said, _ = formatting.prediction(e, j)
     title(ax, max(wide, 3.6) if own else room, f"{e.method}: {said}")
     _listed(ax, e, j, at, level)
     if own:
@@ -71,12 +71,12 @@ def regions(
 
 
 def _listed(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> None:
-    rows, power = show.table(e, j, at, level)
+    rows, power = formatting.table(e, j, at, level)
     lines = [
         f"{n}  {r.feature}: {r.estimate}" + (f"  ({r.lower} … {r.upper})" if r.lower else ", exact")
         for n, r in enumerate(rows, start=1)
     ]
-    head = f"importance{show.times(power)} and {show.percent(level)} interval"
+    head = f"importance{formatting.times(power)} and {formatting.percent(level)} interval"
     ax.set_xlabel("\n".join([head, *lines]), fontsize="small", loc="left", **PLAIN)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex import show
+from credex import formatting
 from credex.checks import check_level
 from credex.errors import InputError
 from credex.plots.canvas import PLAIN, ROOM, output_of, title
@@ -62,16 +62,18 @@ def series(e: Explanation, output: Any, level: float | None) -> Any:
     ends = [edge for ax in scales for edge in ax.get_ylim()]
     for ax in scales:  # one scale for all, or a small importance would look like a large one
         ax.set_ylim(min(ends), max(ends))
-    said, start = show.prediction(e, j)
+    said, start = formatting.prediction(e, j)
     title(grid[0], ROOM, f"{e.method}: {said}", start)
-    below = f"time step\n{e.n_queries:,} queries · {show.percent(at)} intervals · hatched: the "
-    grid[-1].set_xlabel(below + f"interval includes 0 · {show.ending(e)}", fontsize="small")
+    below = (
+        f"time step\n{e.n_queries:,} queries · {formatting.percent(at)} intervals · hatched: the "
+    )
+    grid[-1].set_xlabel(below + f"interval includes 0 · {formatting.ending(e)}", fontsize="small")
     del figure
     return grid
 
 
 def _colour(mean: float) -> str:
-    return show.POSITIVE if mean > 0 else show.NEGATIVE
+    return formatting.POSITIVE if mean > 0 else formatting.NEGATIVE
 
 
 def _line(
@@ -95,7 +97,7 @@ def _line(
     ax.plot(np.arange(len(values)), values, color=rcParams["text.color"], lw=1.3)
     for a, _ in bounds[1:]:
         ax.axvline(a - 0.5, color=rcParams["text.color"], lw=0.6, alpha=0.25)
-    ax.set_ylabel(show.shorten(show.clean(name), 24), **PLAIN)
+    ax.set_ylabel(formatting.shorten(formatting.clean(name), 24), **PLAIN)
     ax.set_xlim(-0.5, len(values) - 0.5)
     ax.grid(visible=False)
     ax.spines[["right", "top"]].set_visible(False)

@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from credex import show
+from credex import formatting
 from credex.errors import InputError
-from credex.plots.marked import Marked, Piece
+from credex.plots.text_pieces import Marked, Piece
 
 if TYPE_CHECKING:
     from credex.explanation import Explanation
@@ -77,9 +77,9 @@ class TextPlot:
 
     def _repr_html_(self) -> str:
         e, m = self.explanation, self.marked
-        head = f"<b>{e.method}</b>: {escape(show.headline(e, m.output))}"
+        head = f"<b>{e.method}</b>: {escape(formatting.headline(e, m.output))}"
         words = "".join(map(self._span, m.pieces))
-        notes = "<br>".join(map(escape, show.footer(e)))
+        notes = "<br>".join(map(escape, formatting.footer(e)))
         return (
             f'<div class="credex-text"><style>{STYLE}</style><div>{head}</div>'
             f'<div class="words" dir="auto">{words}</div>'
@@ -89,7 +89,7 @@ class TextPlot:
     def _span(self, p: Piece) -> str:
         if not p.name:
             return escape(p.text)
-        title = escape(f"{show.shorten(show.clean(p.name), 60)}: {self._numbers(p)}")
+        title = escape(f"{formatting.shorten(formatting.clean(p.name), 60)}: {self._numbers(p)}")
         if p.strength == 0.0:
             return f'<span title="{title}">{escape(p.text)}</span>'
         side = "up" if p.strength > 0 else "down"
@@ -102,14 +102,15 @@ class TextPlot:
     def _numbers(self, p: Piece) -> str:
         """``0.21 (0.18 … 0.24)`` with the digits that the interval supports."""
         if p.lower == p.upper:
-            return f"{show.amount(p.mean, self.marked.peak)} (exact)"
-        unit = 10.0 ** show.power_of(self.marked.peak)
-        places = show.decimals((p.upper - p.lower) / 2 / unit, self.marked.peak / unit)
-        shown = [show.number(v / unit, places) for v in (p.mean, p.lower, p.upper)]
-        return f"{shown[0]} ({shown[1]} … {shown[2]}){show.times(show.power_of(self.marked.peak))}"
+            return f"{formatting.amount(p.mean, self.marked.peak)} (exact)"
+        power = formatting.power_of(self.marked.peak)
+        unit = 10.0**power
+        places = formatting.decimals((p.upper - p.lower) / 2 / unit, self.marked.peak / unit)
+        shown = [formatting.number(v / unit, places) for v in (p.mean, p.lower, p.upper)]
+        return f"{shown[0]} ({shown[1]} … {shown[2]}){formatting.times(power)}"
 
     def _key(self) -> str:
-        level = escape(show.percent(self.marked.level))
+        level = escape(formatting.percent(self.marked.level))
         most = self._most()
         up, down = (f'<i class="{c}" style="--a:{STRONGEST}">' for c in ("up", "down"))
         parts = [
@@ -121,9 +122,11 @@ class TextPlot:
 
     def _most(self) -> str:
         """The largest importance, two digits of it."""
-        peak, power = self.marked.peak, show.power_of(self.marked.peak)
+        peak, power = self.marked.peak, formatting.power_of(self.marked.peak)
         unit = 10.0**power
-        return show.number(peak / unit, show.decimals(peak / unit, peak / unit)) + show.times(power)
+        return formatting.number(
+            peak / unit, formatting.decimals(peak / unit, peak / unit)
+        ) + formatting.times(power)
 
     def terminal(self, *, colour: bool | None = None) -> str:
         """The text for a terminal.
@@ -139,7 +142,7 @@ class TextPlot:
         if colour is None:
             colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         body = "".join((_coloured if colour else _plain)(p) for p in m.pieces)
-        level = show.percent(m.level)
+        level = formatting.percent(m.level)
         if colour:
             up, down = (_paint(w, s, certain=False) for w, s in (("raises", 1.0), ("lowers", -1.0)))
             key = f"{up} {down} the prediction by up to {self._most()}; "
@@ -147,8 +150,8 @@ class TextPlot:
         else:
             key = f"[+raises] [-lowers] the prediction; +++: by up to {self._most()}; "
             key += f"unmarked: the {level} interval includes 0"
-        head = f"{e.method}: {show.headline(e, m.output)}"
-        return "\n".join([head, "", body, "", key, *show.footer(e)])
+        head = f"{e.method}: {formatting.headline(e, m.output)}"
+        return "\n".join([head, "", body, "", key, *formatting.footer(e)])
 
     def save(self, path: str | Path) -> Path:
         """Write the page to ``path`` (``.html``), or the text without colours (``.txt``)."""

@@ -6,14 +6,14 @@ The overall variance is integrated out under 1/sigma^2 (one per output), so what
 
 with independent normal priors on the logarithms theta. The direction of bending is not fitted by
 evidence (a free direction overfits): it follows the importances themselves, two passes. Where
-half differences take few values the family is narrower, see `credex.posteriors.jumps`.
+half differences take few values the family is narrower, see `credex.posteriors.discrete_outputs`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from credex.posteriors.jumps import Jumps
+from credex.posteriors.discrete_outputs import Jumps
 from credex.posteriors.mask_kernel import MaskKernel, by_size, size_match
 from credex.typing import Floats
 

@@ -14,8 +14,8 @@ Corrections, each read off the data, none fitted to a game:
   on n pairs (Akaike's final prediction error to first order: the residuals were measured after
   fitting);
 * for pairs drawn at random it is at least what pairs left out together with their neighbours say
-  (`credex.posteriors.held_out`), and phi's total variance at least that of a sandwich of the
-  residuals: the error of a Shapley regression on what the process leaves, whatever its kernel
+  (`credex.posteriors.cross_validation`), and phi's total variance at least that of a sandwich of
+  the residuals: the error of a Shapley regression on what the process leaves, whatever its kernel
   cannot express. Before there are two pairs a player: 1 + 3 p / n.
 
 What remains uncertain is the scale itself: at 95 % as wide as a Student-t with 3 + n/16 degrees of
@@ -32,9 +32,9 @@ from typing import Literal
 import numpy as np
 
 from credex.posteriors.belief import Belief
+from credex.posteriors.cross_validation import block_scale, left_out
+from credex.posteriors.discrete_outputs import degree_of
 from credex.posteriors.evidence import JITTER, Evidence, default_kernel
-from credex.posteriors.held_out import block_scale, left_out
-from credex.posteriors.jumps import degree_of
 from credex.posteriors.mask_kernel import MaskKernel, shapley_weights
 from credex.posteriors.shapley import sandwich_total
 from credex.posteriors.student import LARGE_DOF, heavier

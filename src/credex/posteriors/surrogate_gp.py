@@ -10,7 +10,7 @@ the rows that carry most weight in phi where those were predicted worse than the
   rows are drawn at random, so that this is how far the process's own misses project on phi,
   whatever its kernel cannot express (times the share of masks not asked);
 * on tables by 1 + 0.75 (p + 5)/n for fitted hyper-parameters, n being the rows that the scale
-  rests on (`credex.posteriors.held_out`): there the sandwich, which counts what a row's
+  rests on (`credex.posteriors.cross_validation`): there the sandwich, which counts what a row's
   replacements add by chance, is up to twice too wide;
 * on single coalitions (`credex.posteriors.coalitions_gp`) as on masks, with the sandwich of a
   Shapley regression, and at least what rows left out with their neighbours say.
@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from credex.posteriors.cross_validation import block_scale, left_out, resting
+from credex.posteriors.discrete_outputs import degree_of, one_more
 from credex.posteriors.functionals import Functional
-from credex.posteriors.held_out import block_scale, left_out, resting
-from credex.posteriors.jumps import degree_of, one_more
 from credex.posteriors.student import heavier
 from credex.posteriors.surrogate_kernel import (
     Evidence,

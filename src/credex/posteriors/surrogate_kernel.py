@@ -6,7 +6,7 @@ r"""Prior covariance of a surrogate's value function, and its hyper-parameters b
 over coordinates X (masks: X = M; tables: where the perturbed input lies), with the design M scaled,
 and on masks the projection p = rho b.(2x-1) on the coefficients' own direction b (v may bend along
 it; b is not fitted by evidence, it follows the coefficients in two passes). Where outputs take few
-values the family is narrower, see `credex.posteriors.jumps`.
+values the family is narrower, see `credex.posteriors.discrete_outputs`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.posteriors.jumps import Jumps
+from credex.posteriors.discrete_outputs import Jumps
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""Designs: which perturbations exist, and in which order they are asked."""

@@ -1,0 +1,280 @@
+"""`Tabular`: rows of a table, numpy, pandas or polars, of any dtype."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from credex.cells import decode, is_missing, plain
+from credex.domains.tabular.backend import Kind
+from credex.domains.tabular.bins import bin_count
+from credex.domains.tabular.features import Features
+from credex.domains.tabular.neighbourhood import TabularNeighbourhood
+from credex.domains.tabular.rows import Row, read_batch, read_row, to_table
+from credex.domains.tabular.table import Table, listed
+from credex.domains.tabular.training import Population
+from credex.errors import InputError
+from credex.typing import Floats, Ints, Native
+
+__all__ = ["Tabular"]
+
+
+class Tabular:
+    """Training data, and how a row of them is taken apart.
+
+    Parameters
+    ----------
+    data
+        Training rows: a 2-D numpy array, a pandas DataFrame or a polars DataFrame. They are
+        copied. Column names, order, dtypes and index reach the model unchanged.
+    background
+        Most rows that stand in for a switched-off feature (BayesSHAP), or ``"all"``. A summary is
+        made of real rows: those nearest to k-means centroids for numbers, a sample otherwise.
+    weights
+        ``(n,)`` non-negative weights of the training rows.
+    groups
+        Columns that move together, by the name of the group.
+    categorical
+        Columns to treat as categories although they hold numbers: names, or labels, or positions.
+    bins
+        ``"quartile"``, ``"decile"`` or a number of bins: BayesLIME asks whether a number falls into
+        the instance's bin. ``None``: numbers and dates stay continuous (inside a group they are
+        compared by quartile).
+    around
+        ``"training"`` draws perturbations from the training data; ``"instance"`` moves numbers
+        from the instance by normal steps of one training standard deviation (a number that is
+        missing there has nowhere to move from and is drawn from the training data).
+    missing
+        ``None`` allows missing values where the training data have them, ``True`` everywhere (an
+        integer column becomes float where it has to), ``False`` nowhere.
+    cohort
+        ``(n,)`` labels of the training rows; ``at(x, cohort=label)`` then uses those rows only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> domain = Tabular(np.array([[1.0, 5.0], [2.0, 5.0], [4.0, 7.0]]))
+    >>> domain.names, domain.summary
+    (('x0', 'x1'), 'all 3 rows')
+    >>> domain.at([1.0, 5.0]).active
+    array([ True,  True])
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        background: int | Literal["all"] = 100,
+        weights: Any = None,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+        categorical: Sequence[str | int] | None = None,
+        bins: Literal["quartile", "decile"] | int | None = "quartile",
+        around: Literal["training", "instance"] = "training",
+        missing: bool | None = None,
+        cohort: Any = None,
+    ) -> None:
+        if around not in ("training", "instance"):
+            raise InputError(f"around is {around!r}; pass 'training' or 'instance'")
+        if missing not in (None, True, False):
+            raise InputError(f"missing is {missing!r}; pass None, True or False")
+        self.bins = bin_count(bins)
+        self.around: Literal["training", "instance"] = around
+        most = _background_size(background)
+        self._table = Table.of(data)
+        features = Features.of(self._table, groups)
+        self.names: tuple[str, ...] = features.names
+        self.members: tuple[tuple[int, ...], ...] = features.members
+        self.grouped: frozenset[int] = features.grouped
+        self.feature_of: Ints = features.feature_of
+        self.roles: tuple[Kind, ...] = features.roles(self._table, categorical)
+        self.token: tuple[str, str] = ("tabular", uuid.uuid4().hex)
+        self._may_miss = self._missing_columns(missing=missing)
+        self._weights = _weights(weights, self._table.n_rows)
+        self._bin_count = self.bins or 4
+        self._most = most
+        self._everyone = self._population(None, None)
+        self.row_bytes = 8 * self._table.n_columns
+        self.ones = np.ones(len(self.names))
+        self._cohorts: dict[Any, Population] = {}
+        if cohort is not None:
+            for label, rows in _cohort_rows(cohort, self._table.n_rows).items():
+                self._cohorts[label] = self._population(rows, label)
+
+    def _missing_columns(self, *, missing: bool | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """``(p,)`` where an instance may miss a value."""
+        table = self._table
+        have = np.array([table.missing(j).any() for j in range(table.n_columns)], dtype=np.bool_)
+        if missing is False and have.any():
+            names = [table.names[j] for j in np.flatnonzero(have)]
+            raise InputError(
+                f"missing=False, but the training data miss values in {listed(names)}; fill them "
+                "in, or leave missing out"
+            )
+        return np.ones_like(have) if missing else have
+
+    def _population(self, rows: Ints | None, label: Any) -> Population:
+        weights = self._weights
+        if rows is not None and weights is not None:
+            weights = weights[rows]
+            if not weights.sum() > 0:
+                raise InputError(
+                    f"all weights of cohort {label!r} are zero; drop the cohort or weigh its rows"
+                )
+        return Population(
+            self._table if rows is None else self._table.take(rows),
+            weights,
+            roles=self.roles,
+            feature_of=self.feature_of,
+            bins=self._bin_count,
+            most=self._most,
+            key=None if rows is None else ("cohort", label),
+        )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The p column names as they are shown."""
+        return self._table.names
+
+    @property
+    def summary(self) -> str:
+        """How many background rows stand for how many training rows."""
+        return self._everyone.background.summary.note
+
+    def __repr__(self) -> str:
+        table = self._table
+        return f"Tabular({table.n_rows} rows, {len(self.names)} features: {listed(self.names)})"
+
+    def at(self, x: Any, *, cohort: Any = None) -> TabularNeighbourhood:
+        """Look at one instance.
+
+        Parameters
+        ----------
+        x
+            One row: a 1-D array, list or tuple (by position), a pandas Series or dict (by name, in
+            any order), a frame of one row, a ``(1, p)`` array, or a row from `split`.
+        cohort
+            Use the training rows with this label only.
+
+        Raises
+        ------
+        InputError
+            If columns or values do not fit the training data; the message names them.
+        """
+        row = read_row(self._table, x)
+        instance = to_table(self._table, row, self._may_miss)
+        return TabularNeighbourhood(self, self._chosen(cohort), instance, row.label)
+
+    def _chosen(self, cohort: Any) -> Population:
+        if cohort is None:
+            return self._everyone
+        try:
+            return self._cohorts[plain(cohort)]
+        except (KeyError, TypeError):
+            if not self._cohorts:
+                raise InputError(
+                    f"cohort is {cohort!r}, but the domain has none; give Tabular(cohort=) one "
+                    "label for each training row"
+                ) from None
+            raise InputError(
+                f"no cohort {cohort!r}; the domain has {listed(list(self._cohorts))}"
+            ) from None
+
+    def split(self, X: Any) -> list[Any]:
+        """Take a batch apart into rows for `at`, with their index labels.
+
+        A wrong set of columns is an `InputError` here; a bad value fails only in ``at`` of its row.
+        """
+        return read_batch(self._table, X)
+
+    def concat(self, inputs: Sequence[Native]) -> Native:
+        """Stack blocks of model inputs; dtypes, columns and index style are kept."""
+        blocks = list(inputs)
+        if not blocks:
+            raise InputError("nothing to concatenate; pass at least one block of inputs")
+        return blocks[0] if len(blocks) == 1 else self._table.form.concat(blocks)
+
+    def restore(self, payload: Any) -> Row:
+        """Turn `TabularNeighbourhood.payload` back into an instance for `at`."""
+        try:
+            cells, label = list(payload["values"]), decode(payload["label"])
+        except (TypeError, KeyError):
+            raise InputError(
+                f"this is not a stored instance of a table: {payload!r:.80}; pass what payload() "
+                "returned"
+            ) from None
+        if len(cells) != self._table.n_columns:
+            raise InputError(
+                f"the stored instance has {len(cells)} values, the training data "
+                f"{self._table.n_columns} columns ({listed(self.column_names)}); use the domain it "
+                "was made with"
+            )
+        columns = tuple(self._restored(j, cell) for j, cell in enumerate(cells))
+        return Row(columns, 0, label)
+
+    def _restored(self, j: int, cell: Any) -> Any:
+        """One stored value as a column of one row (or a list of one)."""
+        table = self._table
+        if isinstance(cell, dict) and "unkept" in cell:
+            raise InputError(
+                f"column {table.names[j]!r}: {cell['unkept']} is of a type that explanations do "
+                "not keep, so that they cannot be gone on from; convert the column to text, "
+                "numbers or dates"
+            )
+        if isinstance(cell, dict) and "ticks" in cell:
+            ticks = np.array([cell["ticks"]], dtype=np.int64)
+            return table.form.from_ticks(table.columns[j], ticks)
+        if isinstance(cell, dict) and "row" in cell:
+            return table.form.take(table.columns[j], np.array([cell["row"]]))
+        return [decode(cell)]
+
+    def code_of(self, j: int, value: Any) -> int | None:
+        """Return the first training row whose column j equals the value, or ``None``."""
+        for i, other in enumerate(self._table.objects(j)):
+            if not is_missing(other) and other == value:
+                return i
+        return None
+
+
+def _background_size(background: Any) -> int | None:
+    if isinstance(background, str) and background == "all":
+        return None
+    whole = isinstance(background, int | np.integer) and not isinstance(background, bool)
+    if whole and background >= 1:
+        return int(background)
+    raise InputError(
+        f"background is {background!r}; pass the most rows it may have, an integer ≥ 1, or 'all'"
+    )
+
+
+def _weights(weights: Any, n: int) -> Floats | None:
+    """``(n,)`` finite, non-negative, not all zero; ``None`` stays ``None``."""
+    if weights is None:
+        return None
+    try:
+        out = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"weights are not numbers: {weights!r:.80}; pass {n} numbers") from None
+    if out.shape != (n,):
+        raise InputError(f"weights have shape {out.shape}; pass one for each of the {n} rows")
+    if not np.isfinite(out).all() or (out < 0).any() or not out.sum() > 0:
+        raise InputError("weights must be finite, not negative and not all zero")
+    return out
+
+
+def _cohort_rows(cohort: Any, n: int) -> dict[Any, Ints]:
+    """Positions of each cohort's rows, by label, in order of appearance."""
+    try:
+        labels = [plain(label) for label in cohort]
+    except TypeError:
+        raise InputError(f"cohort is {cohort!r}; pass one label for each training row") from None
+    if isinstance(cohort, str) or len(labels) != n:
+        raise InputError(f"cohort has {len(labels)} labels; pass one for each of the {n} rows")
+    rows: dict[Any, list[int]] = {}
+    for i, label in enumerate(labels):
+        if label is None:
+            raise InputError(f"cohort is missing in row {i}; give every training row a label")
+        rows.setdefault(label, []).append(i)
+    return {label: np.array(found, dtype=np.int64) for label, found in rows.items()}

@@ -1,8 +1,0 @@
-"""Models of torch and ONNX, made into functions that credex can ask."""
-
-from __future__ import annotations
-
-from credex.frameworks.onnx_file import OnnxModel, from_onnx
-from credex.frameworks.torch_module import TorchModel, from_torch
-
-__all__ = ["OnnxModel", "TorchModel", "from_onnx", "from_torch"]

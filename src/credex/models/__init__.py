@@ -1,0 +1,8 @@
+"""Models of torch and ONNX, made into functions that credex can ask."""
+
+from __future__ import annotations
+
+from credex.models.onnx import OnnxModel, from_onnx
+from credex.models.torch import TorchModel, from_torch
+
+__all__ = ["OnnxModel", "TorchModel", "from_onnx", "from_torch"]

@@ -1,0 +1,162 @@
+"""A torch module as a function of rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from credex.checks import check_count
+from credex.errors import InputError, MissingExtraError, ModelOutputError
+from credex.models.preprocessing import ROWS, Array, Step, check_steps, named, prepared
+from credex.typing import Native
+
+__all__ = ["TorchModel", "from_torch"]
+
+
+@dataclass(slots=True)
+class _Busy:
+    """Submodules to put back into training mode when the last user has gone."""
+
+    training: list[Any]
+    users: int = 0
+
+
+_LOCK = threading.Lock()
+_BUSY: dict[int, _Busy] = {}
+
+
+def from_torch(
+    module: Any,
+    *,
+    transform: Step | None = None,
+    prepare: Step | None = None,
+    activation: str | Step | None = None,
+    classes: Sequence[Any] | None = None,
+    device: Any = None,
+    batch_size: int = ROWS,
+) -> TorchModel:
+    """Return a function of rows that asks a torch module.
+
+    It runs in evaluation mode, without gradients, ``batch_size`` rows at a time; afterwards every
+    submodule is in the mode it was in.
+
+    Parameters
+    ----------
+    module
+        An ``nn.Module`` that returns ``(n,)`` or ``(n, k)`` numbers (or an object with ``logits``).
+    transform
+        What to do with one row (a picture) before it is stacked: a torchvision pipeline, say.
+    prepare
+        What to do with a whole batch: arrays in, array or tensor out. Faster than ``transform``.
+        With neither, arrays become tensors of the module's own floating-point type.
+    activation
+        ``"softmax"`` or ``"sigmoid"`` turns logits into probabilities; or a function of the output.
+    classes
+        Names of the outputs, so that ``target="cat"`` works.
+    device
+        Where to compute; the module is moved there. ``None``: where its parameters are.
+    batch_size
+        Most rows at a time.
+
+    Examples
+    --------
+    >>> import credex as cx
+    >>> import torch  # doctest: +SKIP
+    >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))  # doctest: +SKIP
+    >>> model = cx.from_torch(net, activation="softmax")  # doctest: +SKIP
+    >>> cx.BayesSHAP(model, cx.Image(cx.Grid(4, 4), fill=0.0), target=3)  # doctest: +SKIP
+    """
+    try:
+        import torch
+    except ImportError:
+        msg = "from_torch needs torch: pip install 'credex[torch]'"
+        raise MissingExtraError(msg) from None
+    if not isinstance(module, torch.nn.Module):
+        msg = f"from_torch takes a torch.nn.Module; got {type(module).__name__}"
+        raise InputError(msg)
+    check_steps(transform, prepare, activation)
+    if device is not None:
+        module.to(device)
+    check_count("batch_size", batch_size)
+    return TorchModel(module, transform, prepare, activation, named(classes), batch_size)
+
+
+@dataclass(frozen=True, eq=False)
+class TorchModel:
+    """A torch module as a function of rows; made by `from_torch`."""
+
+    module: Any
+    transform: Step | None
+    prepare: Step | None
+    activation: str | Step | None
+    classes_: Array | None
+    batch_size: int
+
+    def predict_proba(self, rows: Native) -> Array:
+        """Return ``(n,)`` or ``(n, k)`` outputs."""
+        import torch
+
+        out = []
+        with _evaluating(self.module), torch.inference_mode():
+            for start in range(0, len(rows), self.batch_size):
+                x = prepared(rows[start : start + self.batch_size], self.transform, self.prepare)
+                y = self.module(self._tensor(x))
+                out.append(self._activated(y).detach().cpu())
+        return np.asarray(torch.cat(out).numpy())
+
+    __call__ = predict_proba
+
+    def _tensor(self, x: Any) -> Any:
+        import torch
+
+        where = next(self.module.parameters(), next(self.module.buffers(), None))
+        if isinstance(x, list):
+            if not all(isinstance(one, torch.Tensor) for one in x):
+                x = np.stack([np.asarray(one) for one in x])
+            else:
+                x = torch.stack(x)
+        t = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+        if where is None:
+            return t if t.is_floating_point() else t.float()
+        floats = where.dtype if where.is_floating_point() else torch.float32
+        return t.to(device=where.device, dtype=floats)
+
+    def _activated(self, y: Any) -> Any:
+        y = getattr(y, "logits", y)
+        if not hasattr(y, "detach"):
+            msg = (
+                f"the module returned a {type(y).__name__}, not a tensor; wrap it in a module that "
+            )
+            msg += "returns (n, k) numbers"
+            raise ModelOutputError(msg)
+        if callable(self.activation):
+            return self.activation(y)
+        if self.activation == "softmax":
+            return y.softmax(dim=1)
+        return y.sigmoid() if self.activation == "sigmoid" else y
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """Evaluation mode, and back: each submodule to the mode it was in.
+
+    Threads may share a module: the first to come switches, the last to go switches back.
+    """
+    with _LOCK:
+        busy = _BUSY.setdefault(id(module), _Busy([m for m in module.modules() if m.training]))
+        busy.users += 1
+        module.eval()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            busy.users -= 1
+            if busy.users == 0:
+                del _BUSY[id(module)]
+                for m in busy.training:
+                    m.training = True

@@ -1,1 +1,0 @@
-"""Recipes: how values of perturbed inputs become a posterior of importances."""

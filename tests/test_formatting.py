@@ -1,0 +1,268 @@
+import dataclasses
+import datetime as dt
+import re
+
+import numpy as np
+import pytest
+
+import credex as cx
+from credex import formatting
+from credex.posteriors import Belief
+
+
+def game(d=4, k=1, names=None, *, scale=1.0, method=cx.BayesSHAP, **options):
+    """An explanation of a small game with interactions, from few enough masks to be uncertain."""
+    rng = np.random.default_rng(5)
+    w, bend = rng.normal(size=(d, k)), rng.normal(size=(d, k)) / 4
+
+    def v(masks):
+        y = masks @ w + np.sin(3 * masks @ bend)
+        return scale * (y[:, 0] if k == 1 else y)
+
+    return method(v, cx.Masks(d, names=names)).explain(**options)
+
+
+def with_belief(e, mean, half, **changes):
+    """The explanation with other importances and half-widths (of 95 % intervals)."""
+    mean = np.asarray(mean, dtype=float).reshape(len(e.names), -1)
+    half = np.broadcast_to(np.asarray(half, dtype=float).reshape(-1, 1), mean.shape)
+    sd = half / _critical(1e6)
+    scale = np.zeros((len(mean), len(mean), mean.shape[1]))
+    scale[np.arange(len(mean)), np.arange(len(mean))] = sd**2
+    return dataclasses.replace(e, belief=Belief(mean, scale, 1e6), **changes)
+
+
+def _critical(dof):
+    one = Belief(np.zeros((1, 1)), np.ones((1, 1, 1)), dof)
+    return float(one.interval(0.95).upper[0, 0])
+
+
+def body(text):
+    """Lines of the first table, without its head."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if "──" in line) + 1
+    stop = next(i for i in range(start, len(lines)) if not lines[i].startswith("  "))
+    return [line for line in lines[start:stop] if "…  and" not in line]
+
+
+EXACT = game()
+ROUGH = game(d=14, queries=40)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "expected"),
+    [
+        (0.123456, 0.0123, "0.123"),
+        (0.123456, 0.123, "0.12"),
+        (-29464.0, 1280.0, "−29,500"),
+        (1.5, 12.0, "2"),  # to the even neighbour, as round does
+        (-0.001, 0.5, "0.00"),  # no negative zero
+    ],
+)
+def test_digits_follow_the_uncertainty(mean, half, expected):
+    e = with_belief(EXACT, [mean, 0, 0, 0], [half, 1, 1, 1])
+    row = next(line for line in str(e).splitlines() if line.strip().startswith("part 0"))
+    assert row.split()[2] == expected
+
+
+def test_interval_is_that_of_the_explanation():
+    rows, power = formatting.table(ROUGH, 0, [0, 1, 2], 0.8)
+    i = ROUGH.interval(0.8)
+    assert power == 0
+    for n, row in enumerate(rows):
+        step = 10.0 ** -len(row.lower.partition(".")[2])
+        assert float(row.lower.replace("−", "-")) == pytest.approx(i.lower[n], abs=0.51 * step)
+        assert float(row.upper.replace("−", "-")) == pytest.approx(i.upper[n], abs=0.51 * step)
+        assert step <= i.width[n] / 2 / 9.9  # two digits at least
+
+
+@pytest.mark.parametrize(("scale", "power"), [(1e-9, "×10⁻"), (1e9, "×10⁹"), (1e4, None)])
+def test_huge_and_tiny_numbers_share_one_power(scale, power):
+    e = game(d=14, queries=40, scale=scale)
+    text = str(e)
+    assert (power in text) if power else ("×10" not in text)
+    assert "e+" not in text
+    assert "e−" not in text
+    # The relative digits do not depend on the unit.
+    assert [r[0] for r in formatting.table(e, 0, list(range(14)), 0.95)[0]] == list(e.names)
+
+
+def test_largest_first_and_the_rest_counted():
+    e = game(d=30, queries=300)
+    lines = body(str(e))
+    shown = [re.match(r"\s+(part \d+)", line).group(1) for line in lines[: formatting.ROWS]]
+    assert shown == e.top(formatting.ROWS)
+    assert lines[-1].strip().startswith("… and 10 more")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["温度(摂氏)", "Größe", "e\u0301te\u0301", "emoji 🙂"],
+        ["line\nbreak", "tab\tbed", "nul\x00l", "x" * 200],
+        ["<script>", "a & b", '"q"', "$x_1$"],
+    ],
+)
+def test_columns_stay_aligned_whatever_the_names(names):
+    e = with_belief(game(names=names), [3.0, -2.0, 1.0, 0.5], [0.1, 0.22, 0.3, 0.04])
+    lines = str(e).splitlines()
+    rule = next(i for i, line in enumerate(lines) if "──" in line)
+    rows = lines[rule + 1 : rule + 5]
+    ends = {formatting.columns(r) for r in rows}
+    assert ends == {formatting.columns(lines[rule])}  # one line a feature, all equally wide
+    dots = {formatting.columns(r[: r.index("…", r.index(".")) if "…" in r else 0]) for r in rows}
+    assert len(dots) == 1
+    assert formatting.columns(lines[rule]) <= 100
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("abc", 3), ("温度", 4), ("e\u0301te\u0301", 3), ("🙂", 2), ("−…≤×", 4)]
+)
+def test_columns_are_those_of_a_terminal(text, width):
+    assert formatting.columns(text) == width
+
+
+def test_decimal_points_stand_below_each_other():
+    e = with_belief(EXACT, [30.0, -2.0, 1.0, 0.5], [1.0, 0.22, 0.3, 0.004])
+    at = {line.index(".") for line in body(str(e))}
+    assert len(at) == 1
+
+
+def test_exact_is_said_and_has_no_probability():
+    text = str(EXACT)
+    assert "exact: every coalition was asked" in text
+    assert all(re.search(r"exact\s+–$", line) for line in body(text))
+    assert "0.50" not in " ".join(line.split()[-1] for line in body(text))
+
+
+def test_intervals_of_rounding_noise_do_not_ask_for_endless_digits():
+    e = with_belief(EXACT, [26123.456789, -2000.0, 1.0, 0.5], 1e-10)
+    assert [line.split()[2] for line in body(str(e))] == ["26,123.5", "−2,000.0", "1.0", "0.5"]
+
+
+def test_rounding_noise_is_zero():
+    e = with_belief(EXACT, [1.0, 0.5, 0.25, -6.66e-17], 0.0)
+    last = body(str(e))[-1].split()
+    assert last[2] == "0.000"
+
+
+def test_certainty_is_not_claimed():
+    e = with_belief(EXACT, [1.0, -1.0, 0.0, 0.001], 0.01)
+    assert [line.split()[-1] for line in body(str(e))] == [">0.99", "<0.01", "0.58", "0.50"]
+
+
+def test_nothing_known_yet():
+    nan = np.full(4, np.nan)
+    e = with_belief(
+        EXACT, nan, np.inf, exact=False, stop_reason="model error", full=np.array([np.nan])
+    )
+    text = str(e)
+    assert "too little was asked" in text
+    assert "the model failed" in text
+    assert "nan" not in text
+    assert "nan" not in formatting.html(e)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half"),
+    [([np.nan, 1.0, 2.0, 3.0], 0.1), ([1.0, 2.0, 3.0, 4.0], [np.inf, 0.1, 0.1, 0.1])],
+)
+def test_partly_unknown_does_not_crash(mean, half):
+    e = with_belief(EXACT, mean, half)
+    assert "?" in str(e) or "∞" in str(e)
+    assert "nan" not in formatting.html(e)
+    assert "inf" not in formatting.html(e)
+
+
+def test_several_outputs_each_have_their_table():
+    e = game(k=3)
+    text = str(e)
+    assert text.count("feature") == 3
+    assert [f"for output {j}" in text for j in range(3)] == [True] * 3
+    assert formatting.html(e).count("<table") == 3
+
+
+def test_very_many_outputs_are_cut_to_those_that_moved():
+    e = game(k=30)
+    text = str(e)
+    assert text.count("feature") == formatting.OUTPUTS
+    assert "and 20 more outputs" in text
+    assert f"for output {int(np.argmax(np.abs(e.full - e.base)))} " in text
+
+
+def test_lime_says_its_unit_and_fit():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    lime = cx.BayesLIME(lambda X: X[:, 0] - 2 * X[:, 1], cx.Tabular(X))
+    e = lime.explain(X[0], queries=200)
+    text = str(e)
+    assert "per same bin" in text
+    assert f"R² {e.r2:.2f}" in text
+    for label in e.labels:
+        assert label in text
+
+
+def test_log_odds_are_named():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    shap = cx.BayesSHAP(lambda X: 1 / (1 + np.exp(-X[:, 0])), X, link="logit")
+    assert "in log-odds" in str(shap.explain(X[0])).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (None, "missing"),
+        (float("nan"), "missing"),
+        (452600.0, "452600"),
+        (0.00012345, "0.0001234"),
+        (-1.5, "−1.5"),
+        (np.float32(2.5), "2.5"),
+        (-3, "−3"),
+        (np.int64(2015), "2015"),
+        (True, "True"),
+        (float("inf"), "∞"),
+        (-0.0, "0"),
+        (dt.datetime(2024, 1, 4), "2024-01-04"),  # noqa: DTZ001
+        (dt.datetime(2024, 1, 4, 12, 30), "2024-01-04 12:30:00"),  # noqa: DTZ001
+        ("a\n b", "a b"),
+    ],
+)
+def test_values(raw, shown):
+    assert formatting.value(raw) == shown
+
+
+@pytest.mark.parametrize(("level", "said"), [(0.95, "95 %"), (0.999, "99.9 %"), (0.5, "50 %")])
+def test_levels_are_not_rounded(level, said):
+    assert f"{said} interval" in str(game(d=14, queries=40, level=level))
+
+
+@pytest.mark.parametrize("text", ["short", "abcdefghijklmnop", "温度温度温度温度", "e\u0301" * 30])
+def test_shorten_keeps_both_ends(text):
+    out = formatting.shorten(text, 10)
+    assert formatting.columns(out) <= 10
+    assert out[0] == text[0]
+    assert out[-1] == text[-1]
+    assert ("…" in out) == (formatting.columns(text) > 10)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.0007, "<0.01 s"), (0.123, "0.12 s"), (123.4, "123 s")]
+)
+def test_seconds(seconds, said):
+    assert said in str(dataclasses.replace(EXACT, seconds=seconds))
+
+
+def test_html_is_escaped_and_has_a_bar_for_each_feature():
+    e = game(names=["<b>x</b>", "a&b", "c", "d"])
+    page = e._repr_html_()
+    assert "<b>x</b>" not in page
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+    assert page.count("<svg") == 4
+    for tag in ("table", "tr", "td", "th", "div", "svg", "g"):
+        assert page.count(f"<{tag} ") + page.count(f"<{tag}>") == page.count(f"</{tag}>"), tag
+
+
+def test_html_bars_show_sign_and_doubt():
+    e = with_belief(EXACT, [3.0, -2.0, 0.1, -0.1], [0.5, 0.5, 1.0, 1.0])
+    bars = formatting._bars(e, 0, [0, 1, 2, 3])
+    assert [formatting.POSITIVE in b for b in bars] == [True, False, True, False]
+    assert ["Canvas" in b for b in bars] == [False, False, True, True]
