@@ -271,7 +271,7 @@ def notes(over: dict[str, int], matmul: tuple[float, float], minutes: float, *, 
     return (
         f"RMSE to exact Shapley values, divided by mean |φ| of the game, pooled over {runs}. A "
         "budget counts every coalition asked, the empty and the full one and repeats included. "
-        + (f"Asked more than the budget: {spent}. " if spent else "No peer asked for more. ")
+        + (f"History more than the budget: {spent}. " if spent else "No peer asked for more. ")
         + "KernelExplainer is the better of its default and `l1_reg=False`, cell by cell. Budgets "
         "of 2^d and more are left out (ours is exact there); a tie is both below "
         f"{TIE:.0e}, and counts as 1 in medians; if only ours is below, the ratio is a "

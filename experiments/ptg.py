@@ -209,7 +209,7 @@ def follow_paper(case: Case, method: str, instances: int, *, quick: bool) -> dic
 
 
 def picture(result: Result, figure: Figure) -> None:
-    """Asked for against found, and how many perturbations it took."""
+    """History for against found, and how many perturbations it took."""
     figure.set_size_inches(8.6, 5.2)
     left, right = (tidy(ax) for ax in figure.subplots(1, 2))
     colours = [*COLOURS.values(), "#000000"]

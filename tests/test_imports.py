@@ -17,6 +17,7 @@ ORDER = [
     "kernels blackbox models",
     "domains",
     "model_queue",
+    "history",
     "designs",
     "stopping auto",
     "estimators",

@@ -10,7 +10,7 @@ import numpy as np
 
 from credex.blackbox import BlackBox
 from credex.domains import Neighbourhood
-from credex.estimators.base import Fitted, Recipe
+from credex.estimators.base import Estimate, Recipe
 from credex.explanation import Explanation
 from credex.later import later
 from credex.loop import State
@@ -102,12 +102,12 @@ def fits_exactly(belief: Belief) -> bool:
     return bool(deviation.max(initial=0.0) <= 1e-6 * largest) and largest > 0
 
 
-def nothing_known(d: int, k: int) -> Fitted:
+def nothing_known(d: int, k: int) -> Estimate:
     """What is known before the first fit: nothing."""
     unknown = np.full(k, np.nan)
     scale = np.zeros((d, d, k))
     scale[np.arange(d), np.arange(d)] = np.inf
-    return Fitted(
+    return Estimate(
         Belief(np.full((d, k), np.nan), scale, 1.0),
         ErrorPosterior(1.0, np.full(k, np.inf)),
         unknown,

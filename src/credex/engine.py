@@ -16,9 +16,10 @@ from credex.blackbox import BlackBox
 from credex.designs.samplers import check_still_random
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
-from credex.estimators.base import Asked, Context, Recipe, Settings
+from credex.estimators.base import Context, Recipe, Settings
 from credex.explanation import Explanation
 from credex.goals import Goals
+from credex.history import History
 from credex.loop import Plan, Run, State, run
 from credex.model_queue import Desk, most_rows
 from credex.options import Options, OptionsDict
@@ -152,7 +153,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _recipe(
-        self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
+        self, nb: Neighbourhood, settings: Settings, context: Context, asked: History | None
     ) -> Recipe: ...
 
     @abstractmethod

@@ -11,7 +11,7 @@ from credex.auto import choose_posterior
 from credex.designs.focused import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
-from credex.estimators.base import LOGIT_EDGE, Asked, Context, Recipe, Settings
+from credex.estimators.base import LOGIT_EDGE, Context, Recipe, Settings
 from credex.estimators.process_coalitions import GaussianSingleRecipe
 from credex.estimators.process_pairs import GaussianRecipe
 from credex.estimators.process_surrogate import GaussianSurrogateRecipe
@@ -20,6 +20,7 @@ from credex.estimators.surrogate import SurrogateRecipe
 from credex.estimators.switch import HandoverRecipe
 from credex.explainer import Explainer
 from credex.goals import Goals
+from credex.history import History
 from credex.options import Options
 from credex.posteriors import Prior
 from credex.posteriors.geometry import FLAT
@@ -61,7 +62,7 @@ class BayesSHAP(Explainer):
     default_ceiling = 2_000
 
     def _recipe(
-        self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
+        self, nb: Neighbourhood, settings: Settings, context: Context, asked: History | None
     ) -> Recipe:
         if settings.kernel is not None or not settings.robust:
             msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
@@ -159,7 +160,7 @@ class BayesLIME(Explainer):
     default_ceiling = 5_000
 
     def _recipe(
-        self, nb: Neighbourhood, settings: Settings, context: Context, asked: Asked | None
+        self, nb: Neighbourhood, settings: Settings, context: Context, asked: History | None
     ) -> Recipe:
         if settings.background_uncertainty:
             msg = "background_uncertainty= is for BayesSHAP; BayesLIME has no background"

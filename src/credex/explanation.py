@@ -12,7 +12,7 @@ from credex import formatting
 from credex import json as json_format
 from credex.checks import check_count, check_level
 from credex.errors import InputError
-from credex.estimators.base import Asked
+from credex.history import History
 from credex.later import Lazily
 from credex.posteriors import Belief, ErrorPosterior, Interval
 from credex.typing import Floats, Masks
@@ -89,7 +89,7 @@ class Explanation(Lazily):
     label: Any
     payload: Any
     settings: dict[str, Any]
-    asked: Asked = field(repr=False)
+    asked: History = field(repr=False)
     data: str | None = None
 
     # -- numbers -------------------------------------------------------------------------------

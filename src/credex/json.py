@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex.errors import InputError
-from credex.estimators.base import Asked
+from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.rows import Block, Rows
 
@@ -107,7 +107,7 @@ def _built(raw: dict[str, Any]) -> Explanation:
 
     a = raw["asked"]
     blocks = tuple(_block(b) for b in a["blocks"])
-    asked = Asked(
+    asked = History(
         rows=Rows(blocks),
         **{name: a[name] for name in SCALARS},
         **{name: _read(a[name]) for name in ASKED_ARRAYS},

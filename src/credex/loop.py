@@ -13,7 +13,8 @@ import numpy as np
 from credex.blackbox import BlackBox
 from credex.calls import TRUST, UNUSED, Pace, along, open_with
 from credex.errors import InterruptedRun, ModelError
-from credex.estimators.base import Asked, Fitted, Recipe, Talk
+from credex.estimators.base import Estimate, Recipe, Talk
+from credex.history import History
 from credex.model_queue import Answer, Ask
 from credex.posteriors import Belief
 from credex.stopping import RelativeWidth, Rule, WallClock, Width
@@ -72,8 +73,8 @@ class State:
         Whether a requested precision was met or the answer is exact.
     """
 
-    fitted: Fitted | None
-    asked: Asked
+    fitted: Estimate | None
+    asked: History
     level: float
     n_queries: int
     n_model_rows: int
@@ -301,7 +302,7 @@ class _Clock:
         """The last state, for whatever reason."""
         return self._state(self.recipe.fit(), reason, converged=False)
 
-    def _state(self, fitted: Fitted | None, reason: str | None, *, converged: bool) -> State:
+    def _state(self, fitted: Estimate | None, reason: str | None, *, converged: bool) -> State:
         a = self.recipe.asked
         return State(
             fitted,

@@ -265,7 +265,7 @@ def perturbations_to_go(
     Parameters
     ----------
     posterior
-        Fitted on the S seed perturbations.
+        Estimate on the S seed perturbations.
     width
         Half-width W.
     level

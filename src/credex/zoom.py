@@ -10,9 +10,10 @@ import numpy as np
 from credex.batch import Case
 from credex.checks import check_count
 from credex.errors import BudgetError, InputError
-from credex.estimators.base import Asked, Context, Recipe
+from credex.estimators.base import Context, Recipe
 from credex.explanation import Explanation
 from credex.formatting import clean, shorten
+from credex.history import History
 from credex.loop import Plan
 from credex.options import Options
 
@@ -44,7 +45,7 @@ def zoom(
     note += f"{e.n_queries:,} queries, which are counted"
     x = finer(e.payload, which, note)
     recipe, plan = explainer.prepare(Case(x), goals, options, context)
-    spent = Asked(
+    spent = History(
         n_queries=e.n_queries, n_model_rows=e.n_model_rows, model_seconds=e.asked.model_seconds
     )
     least = recipe.minimum + e.n_queries

@@ -1,4 +1,4 @@
-"""Asked rows: packed and unpacked without loss, cut into pieces that cover everything."""
+"""History rows: packed and unpacked without loss, cut into pieces that cover everything."""
 
 import numpy as np
 import pytest

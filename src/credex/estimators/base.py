@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
@@ -13,10 +13,10 @@ import numpy as np
 from credex.designs.samplers import Candidates, Predictive, Sampler
 from credex.domains import Neighbourhood
 from credex.errors import InputError, ModelOutputError
+from credex.history import History
 from credex.later import Lazily
 from credex.model_queue import Answer, Ask, Make
 from credex.posteriors import Belief, ErrorPosterior, Prior
-from credex.posteriors.rows import Rows
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats, Ints, Masks, Native, Outputs
 
@@ -36,66 +36,6 @@ ANCHOR_REPEATS = 4
 
 ANCHOR_SHARE = 40
 """… and once more for every so many other queries."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """Everything a run asked and was answered: enough to go on from.
-
-    Attributes
-    ----------
-    rows
-        Design rows (masks as bits), outputs ``(n, k)`` and weights, in order.
-    full, base
-        ``(k,)`` value of the instance, and of the empty coalition (``None`` for LIME).
-    anchors
-        ``(r, 2, k)`` every answer for the empty and the full coalition, if the model is noisy.
-    cursor
-        Position in the stream of perturbations (tables, LIME).
-    n_queries, n_model_rows, model_seconds
-        What it cost.
-    checked
-        Whether one row was asked twice.
-    by_row
-        ``(n, B, k)`` values by background row, only for ``background_uncertainty``.
-    base_by_row
-        ``(B, k)`` likewise of the empty coalition.
-    by
-        Stands for the model that answered, as long as it is in memory.
-    """
-
-    rows: Rows = field(default_factory=Rows)
-    full: Floats | None = None
-    base: Floats | None = None
-    anchors: Floats | None = None
-    cursor: int = 0
-    n_queries: int = 0
-    n_model_rows: int = 0
-    model_seconds: float = 0.0
-    checked: bool = False
-    by_row: Floats | None = None
-    base_by_row: Floats | None = None
-    by: object = None
-
-    def spend(self, answers: list[Answer], queries: int, **changes: Any) -> Asked:
-        """Return the same with the cost of ``answers`` added, and other ``changes``."""
-        kept = {name: getattr(self, name) for name in self.__slots__}
-        kept["n_queries"] += queries
-        for a in answers:
-            kept["n_model_rows"] += a.rows
-            kept["model_seconds"] += a.seconds
-        return Asked(**(kept | changes))
-
-    def in_pairs(self) -> Asked:
-        """The same without a row whose complement was not answered: a call failed between them."""
-        rows = self.rows.even()
-        if rows is self.rows:
-            return self
-        return replace(self, rows=rows, by_row=None if self.by_row is None else self.by_row[:-1])
-
-
-NOTHING = Asked()
-"""How every run begins."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +61,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted(Lazily):
+class Estimate(Lazily):
     """A fit, spread over all d features: what an explanation is made of."""
 
     lazy = ("error", "r2", "local_prediction")
@@ -139,7 +79,7 @@ class Fitted(Lazily):
     """``(d,)``: features that cannot be measured, as nothing asked speaks of them."""
 
     @property
-    def measured(self) -> Fitted:
+    def measured(self) -> Estimate:
         """The same for rules: what cannot be measured should not keep a run from ending."""
         if self.unseen is None or not self.unseen.any():
             return self
@@ -179,7 +119,7 @@ class Context:
 class Recipe(Protocol):
     """One instance on its way to an explanation. Changes as it goes; used by one run only."""
 
-    asked: Asked
+    asked: History
     settings: Settings
     neighbourhood: Neighbourhood
     limit: float
@@ -242,7 +182,7 @@ class Recipe(Protocol):
         """Ask for them, in calls of at most ``most_rows()`` rows, and absorb the answers."""
         ...
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked; ``None`` if that is too little."""
         ...
 

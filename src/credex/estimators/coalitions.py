@@ -15,8 +15,6 @@ from credex.errors import InputError
 from credex.estimators.base import (
     ANCHOR_REPEATS,
     ANCHOR_SHARE,
-    NOTHING,
-    Asked,
     Context,
     Settings,
     Talk,
@@ -29,6 +27,7 @@ from credex.estimators.base import (
     spans,
     unlinked,
 )
+from credex.history import NOTHING, History
 from credex.later import once
 from credex.model_queue import Answer, Ask
 from credex.posteriors import (
@@ -52,7 +51,7 @@ class CoalitionRecipe:
         neighbourhood: Neighbourhood,
         settings: Settings,
         context: Context,
-        asked: Asked | None = None,
+        asked: History | None = None,
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
         self.asked = NOTHING if asked is None else asked

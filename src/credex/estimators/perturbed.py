@@ -10,7 +10,8 @@ import numpy as np
 from credex.blackbox import BlackBox, Speed, check_repeat
 from credex.designs.samplers import Candidates, Random
 from credex.designs.stream import PerturbationStream
-from credex.estimators.base import ONE, Asked, linked
+from credex.estimators.base import ONE, linked
+from credex.history import History
 from credex.model_queue import Ask
 from credex.posteriors.rows import Block, Rows
 from credex.typing import Ints, Native
@@ -48,7 +49,7 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
 
     def absorb() -> None:
         weights = np.asarray(r.kernel.weights(drawn.design, r.origin))
-        r.asked = Asked(
+        r.asked = History(
             rows=Rows((Block.of(drawn.design, y, weights),)),
             full=x[0],
             cursor=r.asked.cursor + n,

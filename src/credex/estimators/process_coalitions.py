@@ -8,9 +8,8 @@ from credex.designs.samplers import Candidates, Predictive
 from credex.domains import Neighbourhood
 from credex.errors import BudgetError
 from credex.estimators.base import (
-    Asked,
     Context,
-    Fitted,
+    Estimate,
     Settings,
     never_certain,
     powers_of_two,
@@ -20,6 +19,7 @@ from credex.estimators.control_variate import MOST_UNITS, NOTE, beyond_process, 
 from credex.estimators.process_pairs import AHEAD, misfit, refuse_linear_only
 from credex.estimators.process_surrogate import process_forecast
 from credex.estimators.shapley import ShapleyRecipe
+from credex.history import History
 from credex.posteriors import Belief
 from credex.posteriors.coalitions_gp import AllCoalitions
 from credex.posteriors.surrogate_gp import SurrogateGP
@@ -36,7 +36,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
         neighbourhood: Neighbourhood,
         settings: Settings,
         context: Context,
-        asked: Asked | None = None,
+        asked: History | None = None,
     ) -> None:
         super().__init__(neighbourhood, settings, context, asked)
         refuse_linear_only(settings)
@@ -115,7 +115,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
         """The conditioned process."""
         return None if self.asked.rows.n < 2 else self.gp().state
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked."""
         if self.asked.full is None:
             return None
@@ -125,7 +125,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
             return None
         belief, over = self._belief()
         error, r2 = misfit(self, belief.mean)
-        return Fitted(
+        return Estimate(
             spread_over(belief, self.active),
             error,
             r2,

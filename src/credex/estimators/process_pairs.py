@@ -13,9 +13,8 @@ from credex.designs.stream import MaskStream
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.estimators.base import (
-    Asked,
     Context,
-    Fitted,
+    Estimate,
     Settings,
     never_certain,
     powers_of_two,
@@ -24,6 +23,7 @@ from credex.estimators.base import (
 from credex.estimators.control_variate import MOST_UNITS, NOTE, beyond_process, corrected
 from credex.estimators.noise import anchor_variance
 from credex.estimators.shapley import ShapleyRecipe
+from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.evidence import default_kernel
 from credex.posteriors.gp import Conditioned, GPPosterior, fit_kernel
@@ -52,7 +52,7 @@ class GaussianRecipe(ShapleyRecipe):
         neighbourhood: Neighbourhood,
         settings: Settings,
         context: Context,
-        asked: Asked | None = None,
+        asked: History | None = None,
     ) -> None:
         super().__init__(neighbourhood, settings, context, asked)
         refuse_linear_only(settings)
@@ -162,7 +162,7 @@ class GaussianRecipe(ShapleyRecipe):
         residual = y[MOST_UNITS + 1 :] - g.state.predict(s[MOST_UNITS + 1 :])
         return corrected(self, g.belief, s[1:] > 0, residual)
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked."""
         if self.asked.full is None:
             return None
@@ -172,7 +172,7 @@ class GaussianRecipe(ShapleyRecipe):
             return None
         belief, over = self._belief()
         error, r2 = misfit(self, belief.mean)
-        return Fitted(
+        return Estimate(
             spread_over(belief, self.active),
             error,
             r2,

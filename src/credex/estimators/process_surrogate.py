@@ -6,8 +6,9 @@ import numpy as np
 
 from credex.domains import Neighbourhood
 from credex.errors import InputError
-from credex.estimators.base import Asked, Context, Fitted, Recipe, Settings, never_certain
+from credex.estimators.base import Context, Estimate, Recipe, Settings, never_certain
 from credex.estimators.surrogate import SurrogateRecipe
+from credex.history import History
 from credex.kernels import Exponential
 from credex.posteriors import Belief, ErrorPosterior, ExactPosterior
 from credex.posteriors.functionals import AllMasks, Pool
@@ -35,7 +36,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         neighbourhood: Neighbourhood,
         settings: Settings,
         context: Context,
-        asked: Asked | None = None,
+        asked: History | None = None,
     ) -> None:
         super().__init__(neighbourhood, settings, context, asked)
         if settings.sampler_name != "random":
@@ -102,7 +103,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked."""
         if self.asked.full is None:
             return None
@@ -121,7 +122,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         if self.settings.noisy:
             belief = never_certain(belief, self.asked.full)
         error, r2 = self._misfit(g)
-        return Fitted(
+        return Estimate(
             belief,
             error,
             r2,

@@ -16,13 +16,7 @@ import numpy as np
 
 from credex.designs.samplers import Predictive
 from credex.estimators.background import with_background
-from credex.estimators.base import (
-    Context,
-    Fitted,
-    never_certain,
-    selection_note,
-    spread_over,
-)
+from credex.estimators.base import Context, Estimate, never_certain, selection_note, spread_over
 from credex.estimators.coalitions import CoalitionRecipe, Fit
 from credex.estimators.forecast import shapley_forecast
 from credex.estimators.noise import anchor_variance, with_noise
@@ -50,7 +44,7 @@ KEEP_MASKS = 1_000_000
 class ShapleyRecipe(CoalitionRecipe):
     """One instance, its coalitions, and the posterior of its Shapley values."""
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked."""
         p = self.posterior()
         if p is None:
@@ -78,7 +72,7 @@ class ShapleyRecipe(CoalitionRecipe):
             belief = never_certain(belief, self.full)
         intercept = self.base if not isinstance(p, LinearPosterior) else np.zeros(k)
         unchecked = exact and not self.asked.checked
-        return Fitted(
+        return Estimate(
             belief if self.d == len(self.active) else spread_over(belief, self.active),
             error,
             r2,

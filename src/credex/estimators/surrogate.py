@@ -15,11 +15,9 @@ from credex.designs.stream import MaskStream, PerturbationStream
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.estimators.base import (
-    NOTHING,
     ONE,
-    Asked,
     Context,
-    Fitted,
+    Estimate,
     Settings,
     Talk,
     all_of,
@@ -38,6 +36,7 @@ from credex.estimators.forecast import linear_forecast
 from credex.estimators.perturbed import ask_whole, table_ask
 from credex.estimators.sparse_surrogate import sparse_exact, sparse_linear
 from credex.estimators.unidentified import NONE, Unseen
+from credex.history import NOTHING, History
 from credex.kernels import Exponential
 from credex.later import later, once
 from credex.model_queue import Ask
@@ -57,7 +56,7 @@ class SurrogateRecipe:
         neighbourhood: Neighbourhood,
         settings: Settings,
         context: Context,
-        asked: Asked | None = None,
+        asked: History | None = None,
     ) -> None:
         self.neighbourhood, self.settings, self.context = neighbourhood, settings, context
         self.asked = NOTHING if asked is None else asked
@@ -288,7 +287,7 @@ class SurrogateRecipe:
             return 0.0
         return float(self.asked.rows.n / (powers_of_two(self.d) - 1))
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked."""
         p = self.posterior()
         if p is None:
@@ -311,7 +310,7 @@ class SurrogateRecipe:
         unseen = NONE if exact else self.unseen()
         if self.settings.noisy and self.asked.full is not None:
             belief = never_certain(belief, self.asked.full)
-        return Fitted(
+        return Estimate(
             belief,
             error,
             r2,

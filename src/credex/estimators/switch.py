@@ -8,9 +8,10 @@ from credex.auto import Prospect, hand_over, worth_asking
 from credex.designs.focused import Focused
 from credex.designs.samplers import Predictive
 from credex.domains import Neighbourhood
-from credex.estimators.base import Asked, Context, Fitted, Settings
+from credex.estimators.base import Context, Estimate, Settings
 from credex.estimators.process_pairs import GaussianRecipe
 from credex.estimators.shapley import ShapleyRecipe
+from credex.history import History
 from credex.stopping import Forecast, RelativeWidth, Width
 
 
@@ -26,7 +27,7 @@ class HandoverRecipe(GaussianRecipe):
         neighbourhood: Neighbourhood,
         settings: Settings,
         context: Context,
-        asked: Asked | None = None,
+        asked: History | None = None,
     ) -> None:
         super().__init__(neighbourhood, settings, context, asked)
         self._process = ""
@@ -44,7 +45,7 @@ class HandoverRecipe(GaussianRecipe):
         """As long as it is a regression, the regression's."""
         return super().minimum if self._process else int(ShapleyRecipe.minimum.fget(self))  # type: ignore[attr-defined]
 
-    def fit(self) -> Fitted | None:
+    def fit(self) -> Estimate | None:
         """Fit what was asked."""
         fitted = super().fit() if self._process else ShapleyRecipe.fit(self)
         if fitted is None or fitted.exact or not self._process:

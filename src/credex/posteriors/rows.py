@@ -1,4 +1,4 @@
-"""Asked rows, kept small: masks as bits, everything else as it is."""
+"""History rows, kept small: masks as bits, everything else as it is."""
 
 from __future__ import annotations
 
