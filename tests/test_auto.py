@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import credex as cx
-from credex.auto import Prospect, choose_posterior, hand_over, worth_asking
+from credex.auto import Prospect, choose_posterior, switch_reason, worth_fitting
 from tests.games import shapley, smooth_game, table_game
 
 V = table_game(smooth_game(14, 0))
@@ -54,18 +54,18 @@ def test_the_choice_for_a_width(d, budget, seconds, chosen, may_change):
 
 def test_handing_over_compares_what_is_left():
     far = Prospect(n=65, left=1935, more=800, least=600, query_seconds=1e-3)
-    assert worth_asking(far)
-    assert "query 65" in hand_over(far, process=60)
-    assert hand_over(far, process=400) is None, "400 queries and their arithmetic take longer"
+    assert worth_fitting(far)
+    assert "query 65" in switch_reason(far, process=60)
+    assert switch_reason(far, process=400) is None, "400 queries and their arithmetic take longer"
     near = far._replace(more=50, least=30)
-    assert not worth_asking(near), "the rest takes less time than asking the process"
+    assert not worth_fitting(near), "the rest takes less time than asking the process"
     cheap = far._replace(query_seconds=1e-5)
-    assert not worth_asking(cheap)
+    assert not worth_fitting(cheap)
     never = cheap._replace(n=200, left=1800, more=5000, least=2500)
-    assert worth_asking(never)
-    assert "left" in hand_over(never, process=500)
-    assert hand_over(never, process=1900) is None, "beyond the budget for both"
-    assert not worth_asking(never._replace(n=65)), "too early to believe that"
+    assert worth_fitting(never)
+    assert "left" in switch_reason(never, process=500)
+    assert switch_reason(never, process=1900) is None, "beyond the budget for both"
+    assert not worth_fitting(never._replace(n=65)), "too early to believe that"
 
 
 def test_a_regression_hands_over_and_says_so():

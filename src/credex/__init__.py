@@ -27,13 +27,14 @@ from credex.errors import (
     ModelRaisedError,
     RandomModelError,
 )
-from credex.explainers import BayesLIME, BayesSHAP
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.kernels import Exponential, shapley_kernel
+from credex.lime import BayesLIME
 from credex.models import from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
+from credex.shap import BayesSHAP
 from credex.stopping import (
     Forecast,
     Queries,

@@ -108,7 +108,7 @@ class Prospect(NamedTuple):
     query_seconds: float
 
 
-def worth_asking(p: Prospect) -> bool:
+def worth_fitting(p: Prospect) -> bool:
     """Whether to fit the process, only to hear how many queries it would need."""
     if p.n > GP_QUERIES:
         return False
@@ -120,7 +120,7 @@ def out_of_reach(p: Prospect) -> bool:
     return (p.n >= RIPE and p.least > p.left) or (p.n >= p.left and p.more > p.left)
 
 
-def hand_over(p: Prospect, process: float) -> str | None:
+def switch_reason(p: Prospect, process: float) -> str | None:
     """Why the process, which needs ``process`` more queries, takes over; ``None``: it does not.
 
     It does if the regression cannot reach the width within the budget, or takes more seconds to.

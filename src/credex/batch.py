@@ -1,311 +1,233 @@
-"""Driving runs: one by itself, or many whose asks are stacked into large model calls."""
+"""Many runs at once: their queries stacked into large model calls, on one or more workers."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from credex.errors import CredexError, InputError, InterruptedRun, ModelError
-from credex.estimators.base import Context
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
-from credex.loop import Run, State
-from credex.model_queue import Answer, Ask, Desk
-from credex.options import Options
+from credex.model_queue import ModelQueue
+from credex.run import Run
 
-if TYPE_CHECKING:
-    from credex.explainer import Explainer
-    from credex.goals import Goals
+__all__ = ["Job", "explain_batch"]
 
 Item = Explanation | Failure | None
 
 
-def drive(running: Run, desk: Desk) -> Iterator[State]:
-    """Run one generator against the desk and yield its states."""
-    reply: list[Answer] | None = None
-    while True:
-        try:
-            event = running.send(reply)
-        except StopIteration:
-            return
-        reply = None
-        while not isinstance(event, State):
-            try:
-                answers = desk.answer(event)
-            except KeyboardInterrupt as stop:
-                event = running.throw(stop)
-                continue
-            bad = next((a for a in answers if isinstance(a, CredexError)), None)
-            if bad is not None:
-                if isinstance(bad, ModelError):
-                    bad.answers = answers
-                running.throw(bad)
-                return
-            event = running.send([a for a in answers if isinstance(a, Answer)])
-        yield event
+class Job(Protocol):
+    """What a batch needs from an explainer; pickled for worker processes."""
 
+    @property
+    def rows(self) -> Sequence[Any]:
+        """The rows to explain."""
+        ...
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Case:
-    """One instance to explain: what it is, its cohort, and what is known about it already."""
+    def queue(self, shared: Any) -> ModelQueue:
+        """Return a queue to the model that keeps shared answers."""
+        ...
 
-    x: Any
-    cohort: Any = None
-    start: Explanation | None = None
+    def begin(self, i: int, begun: Explanation | None, queue: ModelQueue) -> Run:
+        """Start row ``i``, or continue it from ``begun``."""
+        ...
+
+    def check_same(self, i: int, done: Explanation) -> None:
+        """Raise if ``done`` was not made of row ``i`` and the present data."""
+        ...
 
 
 @dataclass
-class _Row:
-    """A row of a batch on its way."""
+class _Batch:
+    """A batch on its way: rows done, rows begun, and what to do about errors."""
 
-    at: int
-    run: Run
-    load: Fraction
-    """Share of a model call that it is expected to ask for in one go."""
-    asks: list[Ask]
-    last: State | None = None
+    job: Job
+    on_error: str
+    done: list[Item]
+    begun: dict[int, Explanation]
+    progress: Callable[[int], object]
+    unfinished: dict[int, Explanation] = field(default_factory=dict)
+
+    def label(self, i: int) -> Any:
+        """Name of row ``i``: its index label, or its position."""
+        label = getattr(self.job.rows[i], "label", None)
+        return i if label is None else label
+
+    def fail(self, i: int, error: CredexError) -> None:
+        """Record the error of row ``i``, or raise it."""
+        if self.on_error == "raise":
+            raise _noted(error, self.label(i), i)
+        self.done[i] = Failure(self.label(i), error)
+        self.progress(1)
 
 
 def explain_batch(
-    explainer: Explainer,
-    X: Any,
+    job: Job,
     *,
-    goals: Goals,
     start: Explanations | None,
-    cohort: Any,
     n_jobs: int,
     workers: str,
+    shares_rows: bool,
     on_error: str,
     progress: bool | None,
-    options: Options,
 ) -> Explanations:
-    """Explain the rows of ``X``; see `Explainer.explain_many`."""
-    if on_error not in ("raise", "record"):
-        msg = f"on_error must be 'raise' or 'record'; got {on_error!r}"
-        raise InputError(msg)
-    if workers not in ("auto", "threads", "processes"):
-        msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
-        raise InputError(msg)
-    if start is not None and not isinstance(start, Explanations):
-        msg = f"start must be an interrupted batch (Explanations); got {type(start).__name__}"
-        raise InputError(msg)
-    if not _whole(n_jobs) or n_jobs == 0 or n_jobs < -1:
-        msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
-        raise InputError(msg)
-    clock = time.perf_counter()
-    rows = explainer.domain.split(X)
-    cohorts = _cohorts(cohort, len(rows))
-    done = _done(start, len(rows))
-    _check_same_rows(explainer, rows, cohorts, done)
-    todo = [i for i in range(len(rows)) if done[i] is None]
-    jobs = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
-    how = _how(explainer, jobs, workers)
-    bar = _bar(len(rows), len(rows) - len(todo), progress=progress)
-    begun = {} if start is None else dict(start.begun)
-    share = _Share(explainer, rows, cohorts, goals, options, on_error, begun)
-    desk = explainer.desk(options, sharing=True)
-    if start is not None and start.shared is not None:
-        desk.shared = start.shared
-    work = _Work(share, desk, Context(), done, bar)
-    counts = [0, 0]
-    complete = True
-    try:
-        if jobs == 1:
-            _together(work, todo)
-        elif how.startswith("threads"):
-            _threads(work, todo, jobs)
-        else:
-            how, counts = _processes(work, todo, jobs)
-    except KeyboardInterrupt:
-        complete = False
-    finally:
-        bar.close()
-    counts = [counts[0] + desk.rows_sent, counts[1] + desk.calls]
-    before = (
-        (start.n_model_rows, start.n_calls, start.seconds) if start is not None else (0, 0, 0.0)
-    )
+    """Explain the rows of a job; see `Explainer.explain_many`."""
+    _check_arguments(on_error, workers, start, n_jobs)
+    clock, n = time.perf_counter(), len(job.rows)
+    done = _done(start, n)
+    for i, item in enumerate(done):
+        if isinstance(item, Explanation):
+            job.check_same(i, item)
+    todo = [i for i in range(n) if done[i] is None]
+    n_workers = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
+    threads = workers == "threads" or (workers == "auto" and shares_rows)
+    queue = job.queue(start.shared if start is not None and start.shared is not None else {})
+    how, sent, complete = "one worker", [0, 0], True
+    with _bar(n, n - len(todo), progress=progress) as bar:
+        begun = {} if start is None else dict(start.begun)
+        batch = _Batch(job, on_error, done, begun, bar.update)
+        try:
+            if n_workers == 1:
+                _together(batch, queue, todo)
+            elif threads:
+                why = "" if workers == "threads" else ": rows share their perturbations"
+                how = f"threads ({n_workers}){why}"
+                _threads(batch, queue, todo, n_workers)
+            else:
+                how, sent = _processes(batch, queue, todo, n_workers)
+        except KeyboardInterrupt:
+            complete = False
+    before = (0, 0, 0.0) if start is None else (start.n_model_rows, start.n_calls, start.seconds)
     out = Explanations(
         tuple(done),
-        before[0] + counts[0],
-        before[1] + counts[1],
+        before[0] + sent[0] + queue.rows_sent,
+        before[1] + sent[1] + queue.calls,
         before[2] + time.perf_counter() - clock,
         how,
         complete,
-        {} if complete else work.unfinished,
-        None if complete else desk.shared,
+        {} if complete else batch.unfinished,
+        None if complete else queue.shared,
     )
     if not complete:
         left = sum(item is None for item in done)
-        stop = InterruptedRun(
-            f"interrupted with {left} rows to go; explain_many(X, start=….partial)"
-        )
+        msg = f"interrupted with {left} rows to go; explain_many(X, start=….partial)"
+        stop = InterruptedRun(msg)
         stop.partial = out
         raise stop
     return out
 
 
-@dataclass
-class _Share:
-    """What every worker needs."""
-
-    explainer: Explainer
-    rows: Sequence[Any]
-    cohorts: Sequence[Any]
-    goals: Goals
-    options: Options
-    on_error: str
-    begun: dict[int, Explanation]
-    """Rows that an interruption left unfinished."""
-
-    def begin(self, i: int, desk: Desk, context: Context) -> _Row:
-        """Start row ``i``."""
-        case = Case(self.rows[i], self.cohorts[i], self.begun.get(i))
-        recipe, plan = self.explainer.prepare(case, self.goals, self.options, context)
-        run = self.explainer.begin(
-            recipe, plan, desk, self.options, alone=False, cohort=case.cohort
-        )
-        queries = plan.ceiling if plan.fixed else plan.seeds
-        rows = queries * recipe.rows_per_query
-        return _Row(i, run, desk.share_of_call(rows, recipe.neighbourhood.row_bytes), [])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Work:
-    """Where a worker takes from and puts to."""
-
-    share: _Share
-    desk: Desk
-    context: Context
-    done: list[Item]
-    bar: Any
-    unfinished: dict[int, Explanation] = field(default_factory=dict)
-    """Where rows were when the run was interrupted."""
-
-
-def _together(work: _Work, todo: Sequence[int]) -> None:
-    """Advance many rows side by side, their asks stacked."""
-    desk = work.desk
-    waiting = list(reversed(todo))
-    active: list[_Row] = []
-    while waiting or active:
-        load = sum((row.load for row in active), Fraction(0))
-        while waiting and (load < 1 or not active):
-            i = waiting.pop()
-            try:
-                row = work.share.begin(i, desk, work.context)
-            except CredexError as error:
-                _fail(work, i, error)
-                continue
-            if _advance(work, row, None):
-                active.append(row)
-                load += row.load
-        try:
-            answers = desk.answer([a for row in active for a in row.asks])
-        except KeyboardInterrupt:
-            for row in active:
-                _give_up(work, row)
-            raise
-        at, still = 0, []
-        for row in active:
-            own = answers[at : at + len(row.asks)]
-            at += len(row.asks)
-            if _advance(work, row, own):
-                still.append(row)
-        active = still
-
-
-def _advance(work: _Work, row: _Row, own: list[Answer | CredexError] | None) -> bool:
-    """Send a row its answers; True if it wants more."""
+def _together(batch: _Batch, queue: ModelQueue, todo: Sequence[int]) -> None:
+    """Advance many runs side by side, as many as fill a model call."""
+    waiting = iter(todo)
+    active: dict[int, tuple[Run, Fraction]] = {}
     try:
-        bad = next((a for a in own or () if isinstance(a, CredexError)), None)
-        if bad is not None:
-            row.run.throw(bad)
-        event = row.run.send(None if own is None else [a for a in own if isinstance(a, Answer)])
-        while isinstance(event, State):
-            row.last = event
-            event = row.run.send(None)
-    except StopIteration:
-        if row.last is not None:
-            work.done[row.at] = row.last.explanation
-        work.bar.update(1)
-        return False
+        while True:
+            _refill(batch, queue, waiting, active)
+            if not active:
+                return
+            asked = {i: _ask(batch, i, run) for i, (run, _) in active.items()}
+            wanted = {i: queries for i, queries in asked.items() if queries}
+            results = queue.answer(list(wanted.values()))
+            for i, found in zip(wanted, results, strict=True):
+                active[i][0].tell(found)
+            for i in list(active):
+                if _finished(batch, i, active[i][0]):
+                    del active[i]
+    except KeyboardInterrupt:
+        for i, (run, _) in active.items():
+            if run.state.stop_reason is None:
+                run.end("interrupted")
+            batch.unfinished[i] = run.state.explanation
+        raise
+
+
+def _refill(
+    batch: _Batch, queue: ModelQueue, waiting: Iterator[int], active: dict[int, Any]
+) -> None:
+    """Begin rows until what they are expected to ask for fills a call."""
+    load = sum((load for _, load in active.values()), Fraction(0))
+    while load < 1 or not active:
+        i = next(waiting, None)
+        if i is None:
+            return
+        try:
+            run = batch.job.begin(i, batch.begun.get(i), queue)
+        except CredexError as error:
+            batch.fail(i, error)
+            continue
+        plan, design = run.plan, run.design
+        rows = (plan.first_look if plan.rules else plan.ceiling) * design.rows_per_query
+        share = Fraction(rows, queue.max_rows(design.neighbourhood.row_bytes))
+        active[i] = (run, share)
+        load += share
+
+
+def _ask(batch: _Batch, i: int, run: Run) -> Any:
+    """Ask a run; an error of its own ends only this run."""
+    del batch, i
+    try:
+        return run.ask()
     except CredexError as error:
-        if isinstance(error, InterruptedRun):
-            raise
-        _fail(work, row.at, error)
+        run.fail(error)
+        return ()
+
+
+def _finished(batch: _Batch, i: int, run: Run) -> bool:
+    """Put a run that has ended among the results."""
+    if run.error is not None:
+        batch.fail(i, run.error)
+        return True
+    if run.state.stop_reason == "interrupted":
+        raise KeyboardInterrupt
+    if run.state.stop_reason is None:
         return False
-    row.asks = event
+    batch.done[i] = run.state.explanation
+    batch.progress(1)
     return True
 
 
-def _give_up(work: _Work, row: _Row) -> None:
-    """Keep what a row has asked when the run is interrupted."""
-    try:
-        row.run.throw(KeyboardInterrupt())
-    except InterruptedRun as stop:
-        work.unfinished[row.at] = stop.partial
-    except StopIteration:  # pragma: no cover - a run does not end by being interrupted
-        pass
-
-
-def _fail(work: _Work, i: int, error: CredexError) -> None:
-    label = getattr(work.share.rows[i], "label", None)
-    label = i if label is None else label
-    if work.share.on_error == "raise":
-        raise noted(error, label, i)
-    work.done[i] = Failure(label, error)
-    work.bar.update(1)
-
-
-def noted(error: Exception, label: Any, i: int) -> Exception:
-    """Return the error with a note that names the row."""
-    error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
-    return error
-
-
-def _threads(work: _Work, todo: list[int], jobs: int) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(_together, work, block) for block in _blocks(todo, jobs)]
+def _threads(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int) -> None:
+    with ThreadPoolExecutor(n_workers) as pool:
+        blocks = _blocks(todo, n_workers)
+        futures = [pool.submit(_together, batch, queue, block) for block in blocks]
         errors = [e for e in (f.exception() for f in futures) if e is not None]
     for error in sorted(errors, key=lambda e: isinstance(e, KeyboardInterrupt)):
         raise error
 
 
-def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]:
+def _processes(
+    batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int
+) -> tuple[str, list[int]]:
     import pickle
 
     from joblib import Parallel, delayed
 
-    counts = [0, 0]
-    # recorded there and raised here: an error that crosses over by itself loses its cause
-    share = replace(work.share, on_error="record")
-    blocks = _blocks(todo, jobs * 4 if len(todo) >= 8 * jobs else jobs)
-    pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator")
-    results = pool(delayed(_in_worker)(share, block) for block in blocks)
+    sent = [0, 0]
+    blocks = _blocks(todo, n_workers * 4 if len(todo) >= 8 * n_workers else n_workers)
+    pool = Parallel(n_jobs=n_workers, backend="loky", return_as="generator")
+    results = pool(delayed(_in_worker)(batch.job, batch.begun, block) for block in blocks)
     try:
         for block, (items, rows, calls) in zip(blocks, results, strict=True):
             for i, item in zip(block, items, strict=True):
-                work.done[i] = item
-                if isinstance(item, Failure) and work.share.on_error == "raise":
-                    raise noted(item.error, item.label, i)
-            counts[0], counts[1] = counts[0] + rows, counts[1] + calls
-            work.bar.update(len(block))
+                batch.done[i] = item
+                if isinstance(item, Failure) and batch.on_error == "raise":
+                    raise _noted(item.error, item.label, i)
+            sent = [sent[0] + rows, sent[1] + calls]
+            batch.progress(len(block))
     except (pickle.PicklingError, TypeError, AttributeError) as cause:
         if isinstance(cause, TypeError | AttributeError) and "pickle" not in str(cause):
             raise
-        _threads(work, [i for i in todo if work.done[i] is None], jobs)
-        return f"threads ({jobs}): the model cannot be pickled", counts
+        _threads(batch, queue, [i for i in todo if batch.done[i] is None], n_workers)
+        return f"threads ({n_workers}): the model cannot be pickled", sent
     except BrokenExecutor as cause:
         msg = "a worker process died (out of memory, or the model ended it); try workers='threads'"
         raise ModelError(msg) from cause
@@ -313,46 +235,27 @@ def _processes(work: _Work, todo: list[int], jobs: int) -> tuple[str, list[int]]
         with warnings.catch_warnings():  # joblib warns that blocks were given up: they were
             warnings.simplefilter("ignore", UserWarning)
             results.close()
-    return f"processes ({jobs})", counts
+    return f"processes ({n_workers})", sent
 
 
-def _in_worker(share: _Share, block: list[int]) -> tuple[list[Item], int, int]:
-    done: list[Item] = [None] * len(share.rows)
-    desk = share.explainer.desk(share.options, sharing=True)
-    _together(_Work(share, desk, Context(), done, _NoBar()), block)
-    return [done[i] for i in block], desk.rows_sent, desk.calls
+def _in_worker(
+    job: Job, begun: dict[int, Explanation], block: list[int]
+) -> tuple[list[Item], int, int]:
+    """Explain a block of rows in a process of its own.
+
+    Errors are recorded and raised by the parent: one that crosses over by itself loses its cause.
+    """
+    done: list[Item] = [None] * len(job.rows)
+    queue = job.queue({})
+    _together(_Batch(job, "record", done, begun, lambda n: n), queue, block)
+    return [done[i] for i in block], queue.rows_sent, queue.calls
 
 
 def _blocks(todo: list[int], n: int) -> list[list[int]]:
-    n = max(min(n, len(todo)), 1)
-    size, extra = divmod(len(todo), n)
-    out, at = [], 0
-    for b in range(n):
-        step = size + (b < extra)
-        out.append(todo[at : at + step])
-        at += step
-    return [b for b in out if b]
-
-
-def _how(explainer: Explainer, jobs: int, workers: str) -> str:
-    if jobs == 1:
-        return "one worker"
-    shared = (
-        explainer.method == "BayesLIME" and getattr(explainer.domain, "around", "") == "training"
-    )
-    if workers == "threads" or (workers == "auto" and shared):
-        why = "" if workers == "threads" else ": rows share their perturbations"
-        return f"threads ({jobs}){why}"
-    return f"processes ({jobs})"
-
-
-def _cohorts(cohort: Any, n: int) -> list[Any]:
-    if cohort is None or isinstance(cohort, str) or not hasattr(cohort, "__len__"):
-        return [cohort] * n
-    if len(cohort) != n:
-        msg = f"cohort has {len(cohort)} entries for {n} rows"
-        raise InputError(msg)
-    return list(cohort)
+    """Cut the rows into ``n`` blocks of about equal size."""
+    return [
+        part.tolist() for part in np.array_split(np.array(todo, dtype=np.int64), n) if part.size
+    ]
 
 
 def _done(start: Explanations | None, n: int) -> list[Item]:
@@ -364,37 +267,31 @@ def _done(start: Explanations | None, n: int) -> list[Item]:
     return [item if isinstance(item, Explanation) else None for item in start.items]
 
 
-def _check_same_rows(
-    explainer: Explainer, rows: Sequence[Any], cohorts: Sequence[Any], done: Sequence[Item]
-) -> None:
-    """Raise if what a batch goes on from was made of other rows, or of other data."""
-    for i, item in enumerate(done):
-        if isinstance(item, Explanation):
-            nb = explainer.neighbourhood(Case(rows[i], cohorts[i]))
-            if json.dumps(nb.payload(), default=str) != json.dumps(item.payload, default=str):
-                msg = f"start= has another row at position {i}: it belongs to another X"
-                raise InputError(msg)
-            explainer.check_data(nb, item)
+def _check_arguments(on_error: str, workers: str, start: object, n_jobs: object) -> None:
+    if on_error not in ("raise", "record"):
+        msg = f"on_error must be 'raise' or 'record'; got {on_error!r}"
+        raise InputError(msg)
+    if workers not in ("auto", "threads", "processes"):
+        msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
+        raise InputError(msg)
+    if start is not None and not isinstance(start, Explanations):
+        msg = f"start must be an interrupted batch (Explanations); got {type(start).__name__}"
+        raise InputError(msg)
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if not whole or n_jobs == 0 or n_jobs < -1:  # type: ignore[operator]
+        msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
+        raise InputError(msg)
 
 
-def _whole(n: object) -> bool:
-    return isinstance(n, int | np.integer) and not isinstance(n, bool)
-
-
-class _NoBar:
-    """Progress for nobody."""
-
-    def update(self, n: int) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
+def _noted(error: Exception, label: Any, i: int) -> Exception:
+    """Return the error with a note that names the row."""
+    error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
+    return error
 
 
 def _bar(total: int, initial: int, *, progress: bool | None) -> Any:
-    if progress is False:
-        return _NoBar()
+    """Return a progress bar: by default on a terminal, nothing in a pipe."""
     from tqdm import tqdm
 
-    quiet = None if progress is None else False  # None: a bar on a terminal, nothing in a pipe
+    quiet = None if progress is None else not progress
     return tqdm(total=total, initial=initial, desc="explaining", unit="row", disable=quiet)

@@ -1,4 +1,4 @@
-"""The model, whatever it is: rows in, checked ``(n, k)`` floats out, counted and timed."""
+"""`BlackBox`: any model as a function from rows to checked ``(n, k)`` floats."""
 
 from __future__ import annotations
 
@@ -15,38 +15,26 @@ from credex.typing import Floats, Native, Outputs
 
 Target = int | str | bool | float | None
 
-SAME = 1e-9
-"""Two answers for one row are the same if they differ by less, relative to their size."""
+TOLERANCE = 1e-9
+"""Two answers for one row agree if they differ by less than this, relative to their size."""
 
-ROUNDING = 100
-"""… or by so many units in the last place: a network rounds differently in another batch size."""
+ROUNDING_UNITS = 100
+"""… or by this many units in the last place: networks round differently in other batch sizes."""
 
-NEARLY = 1e-4
-"""Answers this close look like rounding of a model that computes in single precision."""
+SINGLE_PRECISION = 1e-4
+"""Differences up to this look like rounding of a model that computes in single precision."""
 
-
-FRAMES = ("pandas", "polars")
-"""Whose frames name outputs."""
-
-NUMBERED = ("0",)
-"""Name of a sole output."""
+LARGEST_OUTPUT = 1e150
+"""Larger outputs overflow when they are squared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
-    """What one call of the model gave."""
+    """What one call of the model returned, how long it took, and how far its rounding goes."""
 
     y: Outputs
     seconds: float
-    same: float = SAME
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """What a row of some size took."""
-
-    row_seconds: float
-    row_bytes: int
+    tolerance: float = TOLERANCE
 
 
 class BlackBox:
@@ -74,11 +62,13 @@ class BlackBox:
         self.columns: tuple[str, ...] = ()
         """Names of the outputs, if the model returns them as a frame."""
         self.token = object()
-        """Stands for the model in what it answered; a copy in another process has another one."""
-        self.speed: Speed | None = None
-        """Of the last call."""
-        self.trust = 0
-        """How many explanations may ask for f(x) and its repeat in one call, see `loop`."""
+        """Identifies the model in a history; a copy in another process has another one."""
+        self.row_seconds: float | None = None
+        """Seconds per row of the last call; ``None`` before the first."""
+        self.row_bytes = 0
+        """Size of a row of the last call."""
+        self.largest_call = 0
+        """Rows of the largest call so far."""
 
     def _resolve(self, target: Target) -> int | None:
         if target is None:
@@ -105,23 +95,19 @@ class BlackBox:
         start = time.perf_counter()
         try:
             raw = self.call(rows)
-        except (InputError, ModelOutputError):  # the adapters of `frameworks` say it themselves
+        except (InputError, ModelOutputError):  # raised by the adapters in `models`
             raise
         except Exception as cause:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause
         seconds = time.perf_counter() - start
         y = self._checked(raw, n)
-        double = type(raw) is np.ndarray and raw.dtype == np.float64
-        return Reply(y, seconds, SAME if double else _rounding(raw))
+        return Reply(y, seconds, _rounding(raw))
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
         if y is not raw and y.ndim == 2:
             self.columns = _column_names(raw)
-        plain = y.shape == (n,) and y.flags.c_contiguous and self._index is None
-        if plain and np.count_nonzero(np.isfinite(y)) == n:
-            return y.copy()[:, None]  # as nearly all answer; some always return one and the same
         if y.ndim == 0:
             msg = f"the model returned the single number {float(y):g} for {n} rows; "
             msg += "it must return one number (or one row of k numbers) for each row"
@@ -149,7 +135,11 @@ class BlackBox:
             msg = f"the model returned {y[row, col]} (output {col}, row {row} of the call; "
             msg += f"{bad} of {n} rows are not finite)"
             raise ModelOutputError(msg)
-        return np.array(y, dtype=np.float64, order="C")
+        if y.size and float(np.abs(y).max()) > LARGEST_OUTPUT:
+            msg = f"the model returned {float(np.abs(y).max()):.3g}; beyond {LARGEST_OUTPUT:g} "
+            msg += "squares overflow: divide the output by a constant, or explain its logarithm"
+            raise ModelOutputError(msg)
+        return np.array(y, dtype=np.float64, order="C")  # a copy: models may reuse their array
 
     def output_names(self, k: int) -> tuple[str, ...]:
         """Names of the k outputs that are explained."""
@@ -158,38 +148,38 @@ class BlackBox:
             return (str(names[self._index]) if self._index < len(names) else str(self._index),)
         if names and len(names) == k:
             return tuple(str(c) for c in names)
-        return NUMBERED if k == 1 else tuple(str(i) for i in range(k))
+        return tuple(str(i) for i in range(k))
 
 
-def check_repeat(first: Floats, second: Floats, same: float = SAME, *, begun: bool = False) -> None:
-    """Raise if a model gave two answers, ``(k,)`` each, for the same row.
+def check_repeat(
+    first: Floats, second: Floats, tolerance: float = TOLERANCE, *, continued: bool = False
+) -> None:
+    """Raise `RandomModelError` if the model gave two answers, ``(k,)`` each, for the same row.
 
-    ``same``: how far they may differ, relative to their size; the answer's own `Reply.same`.
-    ``begun``: the first is from an explanation that is gone on from.
+    ``tolerance``: relative difference that is rounding. ``continued``: the first answer comes from
+    the explanation that this run continues.
     """
-    if first.tolist() == second.tolist():
-        return
     gap = np.abs(first - second)
-    if np.any(gap > same * np.maximum(1.0, np.abs(first))):
-        j = int(np.argmax(gap))
+    size = np.maximum(1.0, np.abs(first))
+    if not np.any(gap > tolerance * size):
+        return
+    j = int(np.argmax(gap))
+    if continued:
+        msg = f"the explanation to go on from has f(x) = {first[j]:.10g}, but the model answers "
+        msg += f"{second[j]:.10g} now: it is another one. Begin anew. "
+    else:
         msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "
-        if begun:
-            msg = (
-                f"the explanation to go on from has f(x) = {first[j]:.10g}, but the model answers "
-            )
-            msg += f"{second[j]:.10g} now: it is another one. Begin anew. "
-        if np.all(gap <= NEARLY * np.maximum(1.0, np.abs(first))):
-            msg += "If it computes in single precision, return float32, not numbers cast from it. "
-        msg += "If it is random on purpose, say noisy=True"
-        raise RandomModelError(msg)
+    if np.all(gap <= SINGLE_PRECISION * size):
+        msg += "If it computes in single precision, return float32, not numbers cast from it. "
+    raise RandomModelError(msg + "If it is random on purpose, say noisy=True")
 
 
 def _rounding(raw: Any) -> float:
-    """Return how far two answers of this type may differ by rounding alone."""
+    """Return the relative difference that rounding explains for outputs of this type."""
     kind = next(iter(raw.dtypes), "") if _is_frame(raw) else getattr(raw, "dtype", "")
     name = str(kind).removeprefix("torch.").lower()
     digits = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
-    return max(SAME, ROUNDING * digits.get(name, 0.0))
+    return max(TOLERANCE, ROUNDING_UNITS * digits.get(name, 0.0))
 
 
 def _callable(model: Any) -> tuple[Callable[[Any], Any], str]:
@@ -244,11 +234,13 @@ def _column_names(raw: Any) -> tuple[str, ...]:
 
 
 def _is_frame(raw: Any) -> bool:
-    return type(raw).__name__ == "DataFrame" and type(raw).__module__.startswith(FRAMES)
+    return type(raw).__name__ == "DataFrame" and type(raw).__module__.startswith(
+        ("pandas", "polars")
+    )
 
 
 def _bare(raw: Any) -> Any:
-    """Take outputs out of tensors and masks; what is hidden is not an answer."""
+    """Take outputs out of tensors and masked arrays; masked entries become NaN."""
     if isinstance(raw, np.ma.MaskedArray):
         return np.ma.filled(raw.astype(np.float64), np.nan)
     if "torch" in sys.modules and hasattr(raw, "detach"):

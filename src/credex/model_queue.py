@@ -1,320 +1,295 @@
-"""Value functions: design rows in, outputs out; and the desk that sends them to the model.
-
-A run never calls the model. It hands out `Ask` objects and gets `Answer` objects back, so one
-row, a thousand rows stacked into one call, and rows that share their inputs all run the same code.
-"""
+"""`ModelQueue`: stacks queries into model calls, cuts calls by size and speed, counts every row."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from credex.blackbox import SAME, BlackBox, Speed
-from credex.errors import CredexError, ModelError
+from credex.blackbox import TOLERANCE, BlackBox
+from credex.errors import CredexError, InterruptedRun
+from credex.game import Query, Result
 from credex.typing import Floats, Ints, Native, Outputs
 
-if TYPE_CHECKING:
-    from credex.domains import Domain
+__all__ = ["ModelQueue"]
 
-BATCH_BYTES = 64_000_000
-"""Most bytes of one model call's input, if ``batch_rows`` is not given."""
+CALL_BYTES = 64_000_000
+"""Maximum size of one call's input, if ``batch_rows`` is not given."""
 
-Make = Callable[[int, int], tuple[Native, Ints | None]]
+SLOW_ROW = 0.02
+"""Seconds a row from which calls are kept short, so that little is lost if one fails."""
 
+CALL_SECONDS = 2.0
+"""Target length of such a call."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ask:
-    """Values wanted, and how to make the model rows for them.
+PROBE_ROWS = 64
+"""Rows of the first such call: a model may be slow to begin rather than slow."""
 
-    Attributes
-    ----------
-    make
-        ``make(start, stop)`` gives the rows of values start…stop and ``(n, B)`` positions into
-        them (``None``: n·B rows in order).
-    n
-        Number of values.
-    weights
-        ``(B,)`` weights of the rows of one value.
-    share
-        Values with the same ``share`` key and position are the same for every row of a batch.
-    first
-        Position of the first value under that key.
-    keep_rows
-        Whether the answer should hold the values by background row.
-    row_bytes
-        Memory that one model row takes.
-    form
-        Only rows of equal form are stacked into one call.
-    of
-        What it was asked of: asks of the same object are about the same instance.
-    instance
-        Whether this asks for f(x), which is one row.
-    joined
-        ``joined(times)`` is like ``make`` for all n values, with the instance so many times behind
-        them: where f(x) is asked in the same call, nothing has to be copied.
-    """
-
-    make: Make
-    n: int
-    weights: Floats
-    share: Hashable | None = None
-    first: int = 0
-    keep_rows: bool = False
-    row_bytes: int = 8
-    form: Hashable = None
-    of: object = None
-    instance: bool = False
-    joined: Callable[[int], tuple[Native, Ints | None]] | None = None
-
-    @property
-    def rows(self) -> int:
-        """Most model rows this can cost."""
-        return self.n * len(self.weights)
+LARGER = 2
+"""Rows this many times larger than those of the last call may take longer than was measured."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """Values and what they cost. ``by_row (n, B, k)`` only if it was wanted."""
-
-    y: Outputs
-    rows: int
-    seconds: float
-    by_row: Floats | None = None
-    same: float = SAME
-    """How far the model may differ from itself by rounding."""
-
-
-class Desk:
-    """Sends asks to the model, stacked; keeps the answers that rows of a batch share.
+class ModelQueue:
+    """Sends queries to the model, stacked; keeps answers that the rows of a batch share.
 
     Parameters
     ----------
     box
         The model.
-    domain
-        Stacks the inputs.
+    concat
+        Stacks blocks of model rows.
     batch_rows
-        Most rows of one model call; ``None``: as many as `BATCH_BYTES` hold, at least one.
-    sharing
-        Whether there are several rows that could share answers.
+        Maximum rows of one model call; ``None``: as many as `CALL_BYTES` hold, at least one.
+    shared
+        Shared answers of an interrupted batch; ``None``: nothing is shared (a single run).
     """
 
     def __init__(
-        self, box: BlackBox, domain: Domain, batch_rows: int | None = None, *, sharing: bool = False
+        self,
+        box: BlackBox,
+        concat: Callable[[Sequence[Native]], Native],
+        batch_rows: int | None = None,
+        shared: dict[Hashable, list[_Piece]] | None = None,
     ) -> None:
-        self.box, self.domain, self.batch_rows = box, domain, batch_rows
-        self.sharing = sharing
+        self.box, self.concat, self.batch_rows, self.shared = box, concat, batch_rows, shared
         self.rows_sent = 0
         self.calls = 0
-        self.seconds = 0.0
-        self.shared: dict[Hashable | None, list[_Piece]] = {}
-        self._lock = threading.Lock()
-        self._count = threading.Lock()
+        self._share_lock = threading.Lock()
+        self._count_lock = threading.Lock()
 
-    def most_rows(self, row_bytes: int) -> int:
-        """Most rows of so many bytes that go into one call."""
-        return most_rows(self.batch_rows, row_bytes)
+    def is_quick(self, row_bytes: int) -> bool:
+        """Whether rows of this size are known to take next to no time."""
+        box = self.box
+        known = box.row_seconds is not None and row_bytes <= LARGER * box.row_bytes
+        return known and (box.row_seconds or 0.0) < SLOW_ROW
 
-    def share_of_call(self, rows: int, row_bytes: int) -> Fraction:
-        """Return how much of a call ``rows`` fill; 1 is a full one."""
-        return Fraction(rows, self.most_rows(row_bytes))
+    def max_rows(self, row_bytes: int) -> int:
+        """Maximum rows of this size in one call."""
+        size = self.batch_rows or max(CALL_BYTES // max(row_bytes, 1), 1)
+        each = self.box.row_seconds
+        if each is None or each < SLOW_ROW:
+            return size
+        unsure = self.box.largest_call < PROBE_ROWS
+        return int(min(max(CALL_SECONDS / each, PROBE_ROWS if unsure else 1), size))
 
-    def answer(self, asks: Sequence[Ask]) -> list[Answer | CredexError]:
-        """Answer all asks with as few calls as the size of a call allows.
+    def answer(self, runs: Sequence[Sequence[Query]]) -> list[list[Result]]:
+        """Answer the queries of several runs with as few calls as their size allows.
 
-        A call that fails is tried again ask by ask, so that one bad ask spoils no other; its
-        error stands in its place.
+        If a call that holds rows of several runs fails, each run's part is sent again by itself,
+        so that one bad row spoils no other. What cannot be answered has a `Result.error`; the
+        remaining queries of that run are then not asked. After Ctrl-C they all have.
         """
-        if not self.sharing and self._fit_one_call(asks):
-            return self._together(asks)
-        out: list[Answer | CredexError | None] = [None] * len(asks)
-
-        def send(which: list[int]) -> None:
-            for i, a in zip(which, self._together([asks[i] for i in which]), strict=True):
-                out[i] = a
-
-        waiting: dict[Hashable, tuple[list[int], Fraction]] = {}
-        for i, ask in enumerate(asks):
-            if self.sharing and ask.share is not None:
-                out[i] = self._try(self._from_store, ask)
-                continue
-            size = self.share_of_call(ask.rows, ask.row_bytes)
-            pending, load = waiting.get(ask.form, ([], Fraction(0)))
-            if pending and load + size > 1:
-                send(pending)
-                pending, load = [], Fraction(0)
-            pending.append(i)
-            waiting[ask.form] = (pending, load + size)
-        for pending, _ in waiting.values():
-            send(pending)
-        return [a for a in out if a is not None]
-
-    def _fit_one_call(self, asks: Sequence[Ask]) -> bool:
-        """Whether all asks go into one call: nearly always, and quickly told."""
-        if len(asks) < 2:
-            return bool(asks)
-        form, size, rows = asks[0].form, asks[0].row_bytes, 0
-        for ask in asks:
-            rows += ask.rows
-            if ask.form != form or ask.row_bytes != size:
-                return False
-        return rows <= self.most_rows(size)
-
-    def _together(self, asks: Sequence[Ask]) -> list[Answer | CredexError]:
-        """Answer in one call; if it fails, each by itself."""
+        tasks = [_Task(i, q) for i, queries in enumerate(runs) for q in queries]
+        stopped: dict[int, CredexError] = {}
+        calls: dict[Hashable, _Call] = {}
         try:
-            return [*self._call(asks)]
-        except CredexError as error:
-            if len(asks) == 1:
-                return [error]
-            return [self._try(lambda a: self._call([a])[0], ask) for ask in asks]
+            for task in tasks:
+                if self.shared is not None and task.query.share is not None:
+                    self._answer_shared(task, stopped)
+                    continue
+                call = calls.setdefault(task.query.form, _Call())
+                for part in self._cut(task):
+                    load = self._load(part)
+                    if call.load + load > 1:
+                        self._send(call.take(), stopped)
+                    call.parts.append(part)
+                    call.load += load
+                    if call.load >= 1:  # now: its speed decides how the next one is cut
+                        self._send(call.take(), stopped)
+            for call in calls.values():
+                self._send(call.take(), stopped)
+        except KeyboardInterrupt:
+            stop = InterruptedRun("interrupted; what was asked is in .partial")
+            stopped = {i: stopped.get(i, stop) for i in range(len(runs))}
+        out: list[list[Result]] = [[] for _ in runs]
+        for task in tasks:
+            out[task.run].append(task.result(stopped.get(task.run)))
+        return out
 
-    @staticmethod
-    def _try(read: Callable[[Ask], Answer], ask: Ask) -> Answer | CredexError:
+    def _cut(self, task: _Task) -> Iterator[_Slice]:
+        """Cut a query into slices that fit a call; how large is decided slice by slice."""
+        q, start = task.query, 0
+        while start < q.n:
+            step = max(self.max_rows(q.row_bytes) // len(q.weights), 1)
+            yield _Slice(task, start, min(start + step, q.n))
+            start += step
+
+    def _load(self, part: _Slice) -> Fraction:
+        """Share of a call that a slice takes."""
+        q = part.task.query
+        rows = (part.stop - part.start) * len(q.weights)
+        return Fraction(rows, self.max_rows(q.row_bytes))
+
+    def _send(self, parts: Sequence[_Slice], stopped: dict[int, CredexError]) -> None:
+        """Send slices in one call; if it fails, once more run by run."""
+        parts = [p for p in parts if p.task.run not in stopped]
+        runs = dict.fromkeys(p.task.run for p in parts)
         try:
-            return read(ask)
+            if parts:
+                self._call(parts)
         except CredexError as error:
-            return error
+            if len(runs) == 1:
+                stopped[next(iter(runs))] = error
+                return
+            for run in runs:
+                self._send([p for p in parts if p.task.run == run], stopped)
 
-    def _from_store(self, ask: Ask) -> Answer:
-        with self._lock:  # one worker asks, the others wait for the same rows
-            pieces = self.shared.setdefault(ask.share, [])
-            end = pieces[-1].stop if pieces else ask.first
-            if ask.first > end or (pieces and ask.first < pieces[0].start):
-                return self._one(ask, 0, ask.n)  # a gap: these values are not shared
-            step = max(self.most_rows(ask.row_bytes) // len(ask.weights), 1)
-            for s in range(end, ask.first + ask.n, step):
-                e = min(s + step, ask.first + ask.n)
-                pieces.append(_Piece(s, e, self._one(ask, s - ask.first, e - ask.first)))
-            return _joined([p.cut(ask.first, ask.first + ask.n) for p in pieces])
+    def _call(self, parts: Sequence[_Slice]) -> None:
+        """Make the rows of all slices, call the model once, and hand the values out."""
+        made = [p.task.query.make(p.start, p.stop) for p in parts]
+        sizes = [len(rows) for rows, _ in made]
+        n = sum(sizes)
+        stacked = made[0][0] if len(made) == 1 else self.concat([rows for rows, _ in made])
+        try:
+            reply = self.box.ask(stacked, n)
+        except BaseException:
+            self._count(n)
+            for p, size in zip(parts, sizes, strict=True):
+                p.task.rows += size
+                p.task.failed_rows += size
+            raise
+        self._count(n)
+        box = self.box
+        box.row_seconds, box.row_bytes = reply.seconds / max(n, 1), parts[0].task.query.row_bytes
+        box.largest_call = max(box.largest_call, n)
+        end = 0
+        for p, size, (_, index) in zip(parts, sizes, made, strict=True):
+            end += size
+            y, by_row = _values(reply.y[end - size : end], index, p.task.query)
+            p.task.absorb(y, by_row, size, reply.seconds * size / max(n, 1), reply.tolerance)
 
-    def _one(self, ask: Ask, start: int, stop: int) -> Answer:
-        piece = Ask(
-            lambda a, b: ask.make(start + a, start + b),
-            stop - start,
-            ask.weights,
-            keep_rows=ask.keep_rows,
-            row_bytes=ask.row_bytes,
-            form=ask.form,
-        )
-        return self._call([piece])[0]
-
-    def _counted(self, rows: int, seconds: float) -> None:
-        with self._count:
+    def _count(self, rows: int) -> None:
+        with self._count_lock:
             self.rows_sent += rows
             self.calls += 1
-            self.seconds += seconds
 
-    def _rows(self, asks: Sequence[Ask]) -> tuple[Native, list[_Part]]:
-        """Model rows of the asks, stacked, and where among them those of each ask are."""
-        host = _host(asks)
-        if host is None or host.joined is None:
-            made = [ask.make(0, ask.n) for ask in asks]
-            parts, at = [], 0
-            for rows, index in made:
-                parts.append(_Part(at, at + len(rows), index))
-                at = parts[-1].stop
-            return made[0][0] if len(made) == 1 else self.domain.concat([r for r, _ in made]), parts
-        behind = sum(ask.instance for ask in asks)
-        rows, index = host.joined(behind)
-        index = index if index is None else index.reshape(host.n, -1)
-        blocks, found, at = [], {}, 0
-        for i, ask in enumerate(asks):
-            if ask is not host and not ask.instance:
-                blocks.append(ask.make(0, ask.n))
-                found[i] = _Part(at, at + len(blocks[-1][0]), blocks[-1][1])
-                at = found[i].stop
-        end = at + len(rows)
-        x = end - behind
-        for i, ask in enumerate(asks):
-            if ask is host:
-                found[i] = _Part(at, end - behind, index)
-            elif ask.instance:
-                found[i] = _Part(x, x + 1, None)
-                x += 1
-        stacked = self.domain.concat([*(r for r, _ in blocks), rows]) if blocks else rows
-        return stacked, [found[i] for i in range(len(asks))]
+    def _answer_shared(self, task: _Task, stopped: dict[int, CredexError]) -> None:
+        """Answer from the shared values; what is missing is asked once for all rows."""
+        if self.shared is None or task.run in stopped:
+            return
+        q = task.query
+        with self._share_lock:  # one worker asks, the others wait for the same values
+            pieces = self.shared.setdefault(q.share, [])
+            end = pieces[-1].stop if pieces else q.first
+            if q.first > end or (pieces and q.first < pieces[0].start):  # a gap: ask it unshared
+                for part in self._cut(task):
+                    self._send([part], stopped)
+                return
+            rest = _rest(q, max(end, q.first))
+            for part in self._cut(_Task(task.run, rest)):
+                alone = _Task(task.run, rest)
+                self._send([_Slice(alone, part.start, part.stop)], stopped)
+                if task.run in stopped:
+                    task.rows += alone.rows
+                    task.failed_rows += alone.failed_rows
+                    return
+                pieces.append(_Piece(end, end + part.stop - part.start, alone.result(None)))
+                end = pieces[-1].stop
+            for piece in pieces:
+                piece.hand_over(q.first, q.first + q.n, task)
 
-    def _call(self, asks: Sequence[Ask]) -> list[Answer]:
-        rows, parts = self._rows(asks)
-        n = sum([part.stop - part.start for part in parts])
-        try:
-            reply = self.box.ask(rows, n)
-        except ModelError:
-            self._counted(n, 0.0)  # a call that failed was made all the same
-            raise
-        self._counted(n, reply.seconds)
-        self.box.speed = Speed(reply.seconds / max(n, 1), asks[0].row_bytes)
-        out = []
-        for ask, part in zip(asks, parts, strict=True):
-            y, by_row = _reduced(reply.y[part.start : part.stop], part.positions, ask)
-            size = part.stop - part.start
-            share = reply.seconds * size / max(n, 1)
-            out.append(Answer(y, size, share, by_row, reply.same))
+
+def _rest(q: Query, start: int) -> Query:
+    """Return the query for the values from position ``start`` on."""
+    skip = start - q.first
+    return replace(q, make=lambda a, b: q.make(skip + a, skip + b), n=q.n - skip, first=start)
+
+
+def _values(raw: Outputs, index: Ints | None, q: Query) -> tuple[Outputs, Floats | None]:
+    """Average the rows of each value by their weights."""
+    b, k = len(q.weights), raw.shape[1]
+    by_row = raw.reshape(-1, b, k) if index is None else raw[index.reshape(-1, b)]
+    y = by_row[:, 0] if b == 1 else np.einsum("nbk,b->nk", by_row, q.weights)
+    return y, by_row if q.keep_rows else None
+
+
+@dataclass
+class _Task:
+    """A query on its way: what was answered so far and what that cost."""
+
+    run: int
+    query: Query
+    rows: int = 0
+    failed_rows: int = 0
+    seconds: float = 0.0
+    tolerance: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        self.y: list[Outputs] = []
+        self.by_row: list[Floats] = []
+
+    def absorb(
+        self, y: Outputs, by_row: Floats | None, rows: int, seconds: float, tolerance: float
+    ) -> None:
+        """Take in the values of one slice."""
+        self.y.append(y)
+        if by_row is not None:
+            self.by_row.append(by_row)
+        self.rows += rows
+        self.seconds += seconds
+        self.tolerance = max(self.tolerance, tolerance)
+
+    def result(self, error: CredexError | None) -> Result:
+        """Return what was answered; ``error`` explains what was not."""
+        complete = sum(map(len, self.y)) == self.query.n
+        return Result(
+            _joined(self.y),
+            self.rows,
+            self.seconds,
+            _joined(self.by_row),
+            self.tolerance,
+            self.failed_rows,
+            None if complete else error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Values ``start`` to ``stop`` of a query."""
+
+    task: _Task
+    start: int
+    stop: int
+
+
+@dataclass
+class _Call:
+    """Slices that will be sent together, and the share of a call that they take."""
+
+    parts: list[_Slice] = field(default_factory=list)
+    load: Fraction = Fraction(0)
+
+    def take(self) -> list[_Slice]:
+        """Return the slices and begin anew."""
+        out, self.parts, self.load = self.parts, [], Fraction(0)
         return out
 
 
-def most_rows(batch_rows: int | None, row_bytes: int) -> int:
-    """Most rows of so many bytes that go into one call: ``batch_rows``, or what fits."""
-    return batch_rows or max(BATCH_BYTES // max(row_bytes, 1), 1)
-
-
-class _Part(NamedTuple):
-    """Where the rows of an ask are in a call, and its values' positions among them."""
-
-    start: int
-    stop: int
-    positions: Ints | None
-
-
-def _host(asks: Sequence[Ask]) -> Ask | None:
-    """Return the ask that can make all rows of f(x) with its own, if all are of one instance."""
-    if len(asks) < 2 or any(ask.of is not asks[0].of for ask in asks):
-        return None
-    return next((ask for ask in asks if ask.joined is not None), None)
-
-
-def _reduced(raw: Outputs, index: Ints | None, ask: Ask) -> tuple[Outputs, Floats | None]:
-    b, k = len(ask.weights), raw.shape[1]
-    if b == 1 and index is None:
-        return raw, raw[:, None, :] if ask.keep_rows else None
-    by_row = raw.reshape(ask.n, b, k) if index is None else raw[index]
-    y = np.einsum("nbk,b->nk", by_row, ask.weights)
-    return y, by_row if ask.keep_rows else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Piece:
     """Values ``start`` to ``stop`` of a shared stream."""
 
     start: int
     stop: int
-    answer: Answer
+    result: Result
 
-    def cut(self, first: int, last: int) -> Answer | None:
-        """Return the part of it between ``first`` and ``last``, with its share of the cost."""
+    def hand_over(self, first: int, last: int, task: _Task) -> None:
+        """Give a task the part between ``first`` and ``last``, with its share of the cost."""
         lo, hi = max(first, self.start), min(last, self.stop)
-        if lo >= hi:
-            return None
+        if lo >= hi or self.result.y is None:
+            return
         share = (hi - lo) / (self.stop - self.start)
-        a, part = self.answer, slice(lo - self.start, hi - self.start)
-        by_row = None if a.by_row is None else a.by_row[part]
-        return Answer(a.y[part], round(a.rows * share), a.seconds * share, by_row)
+        r, part = self.result, slice(lo - self.start, hi - self.start)
+        by_row = None if r.by_row is None else r.by_row[part]
+        task.absorb(
+            self.result.y[part], by_row, round(r.rows * share), r.seconds * share, r.tolerance
+        )
 
 
-def _joined(parts: Sequence[Answer | None]) -> Answer:
-    some = [a for a in parts if a is not None]
-    if len(some) == 1:
-        return some[0]
-    by_row = [a.by_row for a in some if a.by_row is not None]
-    return Answer(
-        np.concatenate([a.y for a in some]),
-        sum(a.rows for a in some),
-        sum(a.seconds for a in some),
-        np.concatenate(by_row) if by_row else None,
-    )
+def _joined(parts: list[Floats]) -> Floats | None:
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return np.concatenate(parts)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
 import numpy as np
 
 from credex.checks import check_count, check_level, check_positive
-from credex.designs.focused import Focused
-from credex.designs.samplers import Paired, Random, Sampler
 from credex.errors import InputError
-from credex.estimators.selection import METHODS
 from credex.posteriors import Prior
 
-CALLS = ("width", "queries", "max_queries", "stop", "start", "cohort")
-DOMAIN = ("background", "weights", "bins", "around", "categorical", "missing", "segments", "fill")
 POSTERIORS = ("auto", "linear", "gp", "exact")
 SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
 LINKS = ("identity", "logit")
 RECIPES = ("credex", "paper")
+SELECTIONS = ("auto", "forward", "highest", "lasso", "none")
+CALL_KEYWORDS = ("width", "queries", "max_queries", "stop", "start", "cohort")
+DOMAIN_KEYWORDS = (
+    *("background", "weights", "bins", "around", "categorical", "missing"),
+    *("segments", "fill"),
+)
+PEER_KEYWORDS = {
+    **dict.fromkeys(("num_samples", "nsamples", "n_samples", "max_evals", "budget"), "queries"),
+    **dict.fromkeys(("num_features", "n_features", "l1_reg"), "features"),
+    **dict.fromkeys(("kernel_width",), "kernel"),
+    **dict.fromkeys(("random_state", "random_seed"), "seed"),
+    **dict.fromkeys(("alpha", "confidence", "ci"), "level"),
+    **dict.fromkeys(("label", "labels", "output", "class_index"), "target"),
+    **dict.fromkeys(("feature_selection",), "selection"),
+}
+"""What lime, shap and their users call these options."""
 
 
 class OptionsDict(TypedDict, total=False):
@@ -29,8 +40,8 @@ class OptionsDict(TypedDict, total=False):
 
     target: int | str | bool | float | None
     level: float
-    posterior: str
-    sampler: str | Sampler
+    posterior: Any
+    sampler: Any
     seed: int
     prior: Prior | None
     link: str
@@ -56,11 +67,11 @@ class Options:
     level
         Level of the intervals, 0.95.
     posterior
-        ``"auto"``, ``"linear"``, ``"gp"`` (a Gaussian process: fewer queries, more arithmetic)
-        or ``"exact"``.
+        ``"auto"``, ``"linear"``, ``"gp"`` (a Gaussian process: fewer queries, more arithmetic),
+        ``"exact"``, or an estimator of your own (`credex.estimators.base.CustomEstimator`).
     sampler
         ``"auto"``, ``"random"``, ``"paired"``, ``"focused"`` (with the Gaussian process),
-        ``"exhaustive"``, or an object (`PaperFocused`).
+        ``"exhaustive"``, or a sampler object such as `PaperFocused`.
     seed
         Everything random follows from it.
     prior
@@ -78,16 +89,16 @@ class Options:
     kernel
         `Exponential` (BayesLIME only).
     background_uncertainty
-        Add what the choice of background rows contributes (BayesSHAP only).
+        Add the variance due to the choice of background rows (BayesSHAP only).
     batch_rows
-        Most rows of one model call; by default about 64 MB of input.
+        Maximum rows of one model call; by default about 64 MB of input.
     query_seconds
-        What one query costs; ``posterior="auto"`` decides by it. `Explainer.calibrate` measures it.
+        Cost of one query; ``posterior="auto"`` decides by it. `Explainer.calibrate` measures it.
     """
 
     target: Any = None
     level: float = 0.95
-    posterior: str = "auto"
+    posterior: Any = "auto"
     sampler: Any = "auto"
     seed: int = 0
     prior: Prior | None = None
@@ -104,17 +115,20 @@ class Options:
 
     def __post_init__(self) -> None:
         check_level(self.level)
-        _one_of("posterior", self.posterior, POSTERIORS)
+        if isinstance(self.posterior, str) or not callable(getattr(self.posterior, "fit", None)):
+            _one_of("posterior", self.posterior, POSTERIORS, extra="or an object with fit()")
         _one_of("link", self.link, LINKS)
         _one_of("recipe", self.recipe, RECIPES)
-        _one_of("selection", self.selection, METHODS)
+        _one_of("selection", self.selection, SELECTIONS)
         seed: Any = self.seed
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             msg = f"seed must be a whole number ≥ 0; got {self.seed!r}"
             raise InputError(msg)
         if isinstance(self.sampler, str):
             _one_of("sampler", self.sampler, SAMPLERS, extra="or an object such as PaperFocused()")
-        elif not isinstance(self.sampler, Sampler):
+        elif not callable(getattr(self.sampler, "select", None)) or not hasattr(
+            self.sampler, "paired"
+        ):
             msg = f"sampler must be one of {', '.join(SAMPLERS)} or have select() and paired; "
             msg += f"got {self.sampler!r}"
             raise InputError(msg)
@@ -138,7 +152,7 @@ class Options:
             msg = f"prior must be a credex.Prior; got {self.prior!r}"
             raise InputError(msg)
         if self.posterior == "exact" and self.noisy:
-            msg = "posterior='exact' and noisy=True contradict each other: noise never ends"
+            msg = "posterior='exact' and noisy=True contradict each other: noise never averages out"
             raise InputError(msg)
         if self.background_uncertainty and self.link != "identity":
             msg = "background_uncertainty=True works without a link only"
@@ -149,20 +163,22 @@ class Options:
         if not given:
             return self
         check_names(given)
-        return Options(**{**self.as_keywords(), **given})
+        return replace(self, **given)
 
     def as_keywords(self) -> dict[str, Any]:
-        """All options as keywords of a call."""
+        """Return all options as keywords of a call."""
         return {name: getattr(self, name) for name in NAMES}
 
-    def kept(self) -> dict[str, Any]:
-        """Options as plain values, for an explanation to carry: `refine` takes them up again.
+    def stored(self) -> dict[str, Any]:
+        """Return the options as plain values for an explanation to keep; `refine` reads them.
 
-        A sampler or kernel object is left out; the explainer that refines must have it too.
+        Sampler, kernel and estimator objects are left out: the explainer that refines must have
+        them, too.
         """
-        out = {name: getattr(self, name) for name in KEPT}
-        if isinstance(self.sampler, str):
-            out["sampler"] = self.sampler
+        out = {name: getattr(self, name) for name in STORED}
+        for name in ("sampler", "posterior"):
+            if isinstance(getattr(self, name), str):
+                out[name] = getattr(self, name)
         if self.prior is not None:
             p = self.prior
             out["prior"] = [p.n0, p.sigma0_sq, p.mean, p.precision]
@@ -170,47 +186,50 @@ class Options:
             out["target"] = self.target.item()
         return out
 
-    def sampler_object(self, default: str) -> tuple[Sampler, str]:
-        """The sampler and its name."""
-        s = self.sampler
-        if not isinstance(s, str):
-            return s, str(getattr(s, "name", type(s).__name__))
-        gp = self.posterior == "gp" and default == "paired"
-        name = ("focused" if gp else default) if s == "auto" else s
-        if name == "focused":
-            return Focused(), name
-        if self.posterior == "exact":
-            name = "exhaustive"
-        if name == "exhaustive":
-            return (Paired() if default == "paired" else Random()), "exhaustive"
-        return (Paired() if name == "paired" else Random()), name
+    @property
+    def sampler_name(self) -> str:
+        """Name of the sampler, also if it is an object."""
+        if isinstance(self.sampler, str):
+            return self.sampler
+        return str(getattr(self.sampler, "name", type(self.sampler).__name__))
+
+    @property
+    def paper(self) -> bool:
+        """Whether everything is done as the paper prints it."""
+        return self.recipe == "paper"
 
 
 NAMES = tuple(f.name for f in fields(Options))
 """Every option."""
 
-KEPT = tuple(
+STORED = tuple(
     name
     for name in NAMES
-    if name not in ("kernel", "prior", "batch_rows", "sampler", "seed", "level", "query_seconds")
+    if name
+    not in (
+        *("kernel", "prior", "batch_rows", "sampler", "posterior"),
+        *("seed", "level", "query_seconds"),
+    )
 )
-"""Options that an explanation carries as they are."""
+"""Options that an explanation keeps as they are."""
 
 
 def check_names(given: Mapping[str, Any]) -> None:
-    """Raise on a keyword that is no option."""
+    """Raise `InputError` on a keyword that is no option, with a hint at the right one."""
     for name in given:
-        if name not in NAMES:
-            msg = f"there is no option {name!r}"
-            near = get_close_matches(name, [*NAMES, *CALLS, *DOMAIN], 1)
-            if name in DOMAIN or (near and near[0] in DOMAIN):
-                word = name if name in DOMAIN else near[0]
-                owner = "cx.Image(" if word in ("segments", "fill") else "cx.Tabular(X, "
-                msg += f"; {word}= belongs to the domain: {owner}{word}=…)"
-            elif near:
-                msg += f" (did you mean {near[0]!r}?)"
-            msg += f"; there are: {', '.join(sorted(NAMES))}; and for a call {', '.join(CALLS)}"
-            raise InputError(msg)
+        if name in NAMES:
+            continue
+        near = PEER_KEYWORDS.get(name) or next(
+            iter(get_close_matches(name, [*NAMES, *CALL_KEYWORDS, *DOMAIN_KEYWORDS], 1)), None
+        )
+        msg = f"there is no option {name!r}"
+        if near in DOMAIN_KEYWORDS:
+            owner = "cx.Image(" if near in ("segments", "fill") else "cx.Tabular(X, "
+            msg += f"; {near}= belongs to the domain: {owner}{near}=…)"
+        elif near is not None:
+            msg += f" (did you mean {near!r}?)"
+        msg += f"; options are: {', '.join(sorted(NAMES))}; and for a call "
+        raise InputError(msg + ", ".join(CALL_KEYWORDS))
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...], extra: str = "") -> None:

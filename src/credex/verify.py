@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex.checks import check_count
-from credex.errors import InputError
 from credex.explanation import Explanation
 from credex.explanations import Explanations
-from credex.goals import Goals
-from credex.options import Options
 from credex.typing import Floats
 
-if TYPE_CHECKING:
-    from credex.explainer import Explainer
+__all__ = ["Verification", "compare"]
 
-MOST_EXACT = 4_096
+MAX_EXACT = 4_096
 """Coalitions up to which the reference is exact."""
+
+REFERENCE_FACTOR, REFERENCE_QUERIES = 20, 10_000
+"""A sampled reference spends this many times the queries of what it checks, and at least these."""
 
 ROUNDING = 1e-12
 """Values this close, relative to f(x), are equal: a linear model's intervals have no width left."""
 
-TIMES = 20
-"""A sampled reference spends this many times the queries of what it checks, 10,000 at least."""
+MIN_ROWS = 5
+"""Rows from which the coverage has an interval of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +32,8 @@ class Verification:
     Attributes
     ----------
     coverage, low, high
-        Share of features inside, and its own 95 % interval, clustered by row.
+        Share of features inside, and its own 95 % interval, clustered by row; NaN if the rows are
+        too few for one.
     level
         What was promised.
     rows, features
@@ -62,10 +60,17 @@ class Verification:
     n_model_rows: int
 
     @property
+    def too_few(self) -> bool:
+        """Whether the rows are too few for an interval of the coverage."""
+        return int(np.isfinite(self.by_row).sum()) < MIN_ROWS
+
+    @property
     def verdict(self) -> str:
         """In words."""
         if self.features == 0:
             return "nothing to check: every importance is known exactly"
+        if self.too_few:
+            return f"too few rows to tell: give n={2 * MIN_ROWS} or more"
         if self.high < self.level:
             return "too narrow: they hold less often than promised on this model"
         if self.low > self.level:
@@ -76,67 +81,22 @@ class Verification:
         if self.features == 0:
             return self.verdict
         against = "exact values" if self.exact else "a much larger run"
+        rows = f"{self.rows} row{'s' if self.rows > 1 else ''}"
+        between = "" if self.too_few else f"{self.low:.1%} to {self.high:.1%}, "
         return (
             f"{self.coverage:.1%} of {self.features} intervals at level {self.level:g} hold the "
-            f"value of {against} ({self.low:.1%} to {self.high:.1%}, {self.rows} rows): "
-            f"{self.verdict}"
+            f"value of {against} ({between}{rows}): {self.verdict}"
         )
 
 
-def verify(
-    explainer: Explainer,
-    X: Any,
-    n: int,
-    *,
-    goals: Goals,
-    options: Options,
-    progress: bool | None,
-) -> Verification:
-    """Explain ``n`` rows as asked, and again with far more queries, and compare."""
-    check_count("n", n)
-    rows = explainer.domain.split(X)
-    if not rows:
-        msg = "X has no rows to verify on"
-        raise InputError(msg)
-    rng = np.random.default_rng([int(options.seed), 23])
-    at = np.sort(rng.choice(len(rows), min(n, len(rows)), replace=False))
-    chosen = [rows[i] for i in at]
-    kept: dict[str, Any] = {"progress": progress}
-    found = explainer.explain_many(
-        chosen,
-        width=goals.width,
-        queries=goals.queries,
-        max_queries=goals.max_queries,
-        stop=goals.stop,
-        **kept,
-        **options.as_keywords(),
-    )
-    reference = [_reference(explainer, x, e, options) for x, e in zip(chosen, found, strict=True)]
-    return compared(found, reference, options.level)
-
-
-def _reference(explainer: Explainer, x: Any, e: Explanation, options: Options) -> Explanation:
-    if e.exact:
-        return e
-    keywords = options.as_keywords()
-    keywords["seed"] = int(options.seed) + 1_000_003
-    keywords["sampler"] = "auto"
-    changing = int(np.sum(e.belief.deviation.max(axis=1) > 0))
-    small = 2**changing <= MOST_EXACT if changing < 62 else False
-    if small and not options.noisy and e.method == "BayesSHAP" and options.recipe != "paper":
-        keywords["posterior"] = "exact"
-        return explainer.explain(x, **keywords)
-    keywords["posterior"] = "linear"
-    return explainer.explain(x, queries=max(TIMES * e.n_queries, 10_000), **keywords)
-
-
-def compared(found: Explanations, reference: list[Explanation], level: float) -> Verification:
+def compare(found: Explanations, reference: list[Explanation], level: float) -> Verification:
     """Count how often the intervals of ``found`` hold the means of ``reference``."""
     by_row, counted, widths = [], 0, []
     for e, r in zip(found, reference, strict=True):
         i = e.belief.interval(level)
         free = i.width > 0
-        slack = ROUNDING * np.maximum(np.abs(e.full), np.abs(e.base))  # where nothing is left over
+        size = np.maximum(np.abs(e.prediction), np.abs(e.base_value))
+        slack = ROUNDING * np.atleast_1d(size)  # where nothing is left over
         near = np.abs(e.belief.mean - r.belief.mean) <= slack
         inside = (i.covers(r.belief.mean) | near)[free]
         by_row.append(float(inside.mean()) if free.any() else np.nan)
@@ -145,11 +105,11 @@ def compared(found: Explanations, reference: list[Explanation], level: float) ->
     shares = np.array(by_row)
     some = shares[np.isfinite(shares)]
     mean = float(some.mean()) if len(some) else np.nan
-    se = float(some.std(ddof=1) / np.sqrt(len(some))) if len(some) > 1 else np.nan
+    se = float(some.std(ddof=1) / np.sqrt(len(some))) if len(some) >= MIN_ROWS else np.nan
     return Verification(
         coverage=mean,
-        low=max(mean - 1.96 * se, 0.0),
-        high=min(mean + 1.96 * se, 1.0),
+        low=float(np.maximum(mean - 1.96 * se, 0.0)),
+        high=float(np.minimum(mean + 1.96 * se, 1.0)),
         level=level,
         rows=len(found),
         features=counted,

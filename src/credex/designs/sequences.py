@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.posteriors.strata import strata
+from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 
 GOLDEN = 0.6180339887498949
@@ -56,7 +57,7 @@ class ShapleySequence:
         self._strata = strata(d, paired=paired)
         left, small = _rooms(d, paired)
         self._left = left.copy()
-        self._rng = np.random.default_rng([seed, d, 7])
+        self._rng = spawn(seed, Purpose.SHAPLEY_MASKS, d)
         self._start = float(self._rng.random())
         self._walked = 0
         # Small strata are shuffled at once, whether they are reached or not: one generator then
@@ -178,7 +179,7 @@ class BernoulliSequence:
     ) -> None:
         self.d, self.paired = d, paired
         self.skip = skip
-        self._rng = np.random.default_rng([seed, d, 13])
+        self._rng = spawn(seed, Purpose.BERNOULLI_MASKS, d)
         self._masks = np.empty((0, d), dtype=np.bool_)
         self._seen: set[bytes] = set()
         if 2**d <= ENUMERATE:

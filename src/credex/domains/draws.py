@@ -11,12 +11,13 @@ import operator
 import numpy as np
 
 from credex.errors import InputError
+from credex.seeds import Purpose, spawn
 from credex.typing import Floats
 
 __all__ = ["BLOCK", "blocks"]
 
 BLOCK = 1024
-_TAGS = {"uniform": 1, "normal": 2, "masks": 3}
+_PURPOSES = {"uniform": Purpose.UNIFORM_DRAWS, "normal": Purpose.NORMAL_DRAWS}
 
 
 def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
@@ -39,7 +40,7 @@ def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
         raise InputError(f"start={first}, stop={last}; pass 0 ≤ start ≤ stop")
     out = np.empty((last - first, width))
     for block in range(first // BLOCK, -(-last // BLOCK)):
-        rng = np.random.default_rng([number, block, _TAGS[tag]])
+        rng = spawn(number, _PURPOSES[tag], block)
         low = max(first, block * BLOCK)
         high = min(last, (block + 1) * BLOCK)
         draw = rng.standard_normal if tag == "normal" else rng.random

@@ -1,70 +1,47 @@
-"""What a run needs from a recipe, and what it hands back."""
+"""What an estimator is: from a history to an `Estimate` of the importances, and a forecast."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Hashable, Iterator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
-from credex.designs.samplers import Candidates, Predictive, Sampler
-from credex.domains import Neighbourhood
-from credex.errors import InputError, ModelOutputError
+from credex.designs.design import Context, Design
+from credex.designs.samplers import Predictive
 from credex.history import History
-from credex.later import Lazily
-from credex.model_queue import Answer, Ask, Make
+from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Floats, Ints, Masks, Native, Outputs
+from credex.typing import Floats, Masks
 
-T = TypeVar("T")
-Talk = Generator[list[Ask], list[Answer], T]
-"""A conversation with the desk: yields asks, is sent answers, returns ``T``."""
-
-LOGIT_EDGE = 1e-6
-"""Probabilities are clipped this far from 0 and 1 before ``link="logit"``."""
-
-ONE = np.ones(1)
-"""Weights of a value that is one row."""
-ONE.flags.writeable = False
-
-ANCHOR_REPEATS = 4
-"""How often a noisy model is asked for f(x) and for the base value, at least."""
-
-ANCHOR_SHARE = 40
-"""… and once more for every so many other queries."""
+__all__ = ["CustomEstimator", "Estimate", "Estimator", "nonzero_width", "spread_over"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settings:
-    """What a recipe was told to do; the same for all rows of a batch."""
+class Estimate:
+    """A fit, over all d features: what an explanation is made of.
 
-    sampler: Sampler
-    sampler_name: str
-    posterior: str
-    prior: Prior
-    seed: int
-    level: float
-    link: str
-    noisy: bool
-    recipe: str
-    robust: bool
-    features: int | None
-    selection: str
-    background_uncertainty: bool
-    kernel: Any = None
-    query_seconds: float | None = None
-    """What a query costs, where a look may still change the posterior by it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimate(Lazily):
-    """A fit, spread over all d features: what an explanation is made of."""
-
-    lazy = ("error", "r2", "local_prediction")
+    Attributes
+    ----------
+    belief
+        Posterior of the importances.
+    error, r2
+        Error uncertainty and weighted R² of the linear explanation, ``(k,)``.
+    exact
+        Whether nothing is uncertain.
+    posterior
+        Name of the kind of posterior.
+    intercept, local_prediction
+        ``(k,)`` intercept of the explanation, and what it predicts at the instance.
+    selected
+        ``(d, k)``: features of the explanation (``features=K`` keeps some only).
+    notes
+        What else a reader should know.
+    unidentified
+        ``(d,)``: features that no number of queries can measure; ``None``: there are none.
+    """
 
     belief: Belief
     error: ErrorPosterior
@@ -75,164 +52,118 @@ class Estimate(Lazily):
     local_prediction: Floats
     selected: Masks
     notes: tuple[str, ...] = ()
-    unseen: Masks | None = None
-    """``(d,)``: features that cannot be measured, as nothing asked speaks of them."""
+    unidentified: Masks | None = None
 
     @property
-    def measured(self) -> Estimate:
-        """The same for rules: what cannot be measured should not keep a run from ending."""
-        if self.unseen is None or not self.unseen.any():
+    def for_rules(self) -> Estimate:
+        """The estimate as stopping rules see it: unidentified features have no width."""
+        if self.unidentified is None or not self.unidentified.any():
             return self
-        b, seen = self.belief, ~self.unseen[:, None]
-        both = (seen & seen.T)[:, :, None]
-        belief = Belief.of(b.mean, b.deviation * seen, b.dof, lambda: b.scale * both)
-        return replace(self, belief=belief)
+        seen = ~self.unidentified[:, None]
+        scale = self.belief.scale * (seen & seen.T)[:, :, None]
+        return replace(self, belief=replace(self.belief, scale=scale))
+
+    @classmethod
+    def unknown(cls, d: int, k: int) -> Estimate:
+        """Return what is known before the first fit: nothing."""
+        scale = np.zeros((d, d, k))
+        scale[np.arange(d), np.arange(d)] = np.inf
+        nan = np.full(k, np.nan)
+        return cls(
+            Belief(np.full((d, k), np.nan), scale, 1.0),
+            ErrorPosterior(1.0, np.full(k, np.inf)),
+            nan,
+            exact=False,
+            posterior="none yet",
+            intercept=nan,
+            local_prediction=nan,
+            selected=np.ones((d, k), dtype=np.bool_),
+        )
 
 
-KEPT = 16
-"""Sequences and factorisations that a context keeps."""
+class Estimator(ABC):
+    """Turns the history of a run into an estimate. Used by one run only.
 
+    Parameters
+    ----------
+    design
+        The perturbations that the history holds.
+    options
+        With sampler and prior resolved.
+    context
+        What the rows of a batch share.
+    """
 
-class Context:
-    """Things that rows of a batch share: sequences of masks, factorisations. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._store: dict[Hashable, Any] = {}
-        self._lock = threading.RLock()
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what is stored under ``key``, made if it is not there."""
-        with self._lock:
-            if key not in self._store:
-                if len(self._store) >= KEPT:
-                    self._store.pop(next(iter(self._store)))
-                self._store[key] = make()
-            found: T = self._store[key]
-            return found
-
-    @property
-    def lock(self) -> threading.RLock:
-        """For sequences, which grow."""
-        return self._lock
-
-
-class Recipe(Protocol):
-    """One instance on its way to an explanation. Changes as it goes; used by one run only."""
-
-    asked: History
-    settings: Settings
-    neighbourhood: Neighbourhood
-    limit: float
-    """Most queries of the run; the loop sets it."""
-    looks: bool
-    """Whether the run may stop at any of several looks; the loop sets it."""
-    why: tuple[str, ...]
-    """Why this posterior was chosen, if it was."""
-    unsure: bool
-    """Whether what was asked before may be another model's."""
+    def __init__(self, design: Design, options: Options, context: Context) -> None:
+        self.options, self.context = options, context
+        self.prior = Prior() if options.prior is None else options.prior
+        self.d = design.d
+        self.sequential = False
+        """Whether the run may stop at any of several looks; set by the run."""
 
     @property
-    def d(self) -> int:
-        """Features that take part."""
-        ...
+    @abstractmethod
+    def minimum(self) -> int:
+        """Fewest queries a fit can be made from."""
+
+    @abstractmethod
+    def fit(self, h: History) -> Estimate | None:
+        """Fit the history; ``None`` if that is too little."""
+
+    def predictive(self, h: History) -> Predictive | None:
+        """Return the posterior that an adaptive sampler reads."""
+        del h
+        return None
+
+    def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
+        """Return how many more queries these widths take; ``None`` if that cannot be told."""
+        del h, limits, level
+        return None
+
+
+class CustomEstimator(Estimator):
+    """Wraps an estimator of the user's own, given as ``posterior=``.
+
+    That is any object with ``fit(masks, y, base, full) -> Belief``: masks ``(n, d)`` of the
+    coalitions (or design rows) asked, their outputs ``(n, k)``, and ``(k,)`` values of the empty
+    and the full coalition. An attribute ``minimum`` (queries, default 4) and a ``name`` may be
+    added.
+    """
+
+    def __init__(self, design: Design, options: Options, context: Context) -> None:
+        super().__init__(design, options, context)
+        self.own: Any = options.posterior
+        self.active = np.asarray(getattr(design, "active", np.ones(self.d, dtype=np.bool_)))
 
     @property
     def minimum(self) -> int:
-        """Fewest queries a fit can be made from."""
-        ...
+        """What the object says, or 4."""
+        return int(getattr(self.own, "minimum", 4))
 
-    @property
-    def rows_per_query(self) -> int:
-        """Model rows that one query costs."""
-        ...
-
-    @property
-    def opening(self) -> int | None:
-        """Queries that `open` costs; ``None`` if others cannot be asked along with them."""
-        ...
-
-    @property
-    def enumerable(self) -> bool:
-        """Whether its perturbations can be listed: masks can, perturbed rows of a table cannot."""
-        ...
-
-    @property
-    def unasked(self) -> float:
-        """Perturbations that were not asked yet; infinite if they never end."""
-        ...
-
-    @property
-    def everything(self) -> float:
-        """Queries after which nothing is left to ask."""
-        ...
-
-    def open(self, ceiling: int) -> Talk[None]:
-        """Ask for the fixed points."""
-        ...
-
-    def room(self, ceiling: int, coming: int = 0) -> int:
-        """How many more perturbations fit under ``ceiling`` queries, ``coming`` others apart."""
-        ...
-
-    def choose(self, n: int, fit: Predictive | None, rng: np.random.Generator) -> Candidates:
-        """Let the sampler choose at most ``n``."""
-        ...
-
-    def ask(self, candidates: Candidates, *, most_rows: Callable[[], int]) -> Talk[None]:
-        """Ask for them, in calls of at most ``most_rows()`` rows, and absorb the answers."""
-        ...
-
-    def fit(self) -> Estimate | None:
-        """Fit what was asked; ``None`` if that is too little."""
-        ...
-
-    def predictive(self) -> Predictive | None:
-        """The posterior an adaptive sampler reads."""
-        ...
-
-    def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
-        """How many more queries to these widths."""
-        ...
-
-    def reconsider(self, limits: Width | RelativeWidth, forecast: Forecast) -> bool:
-        """Change to another posterior if the forecast says so, and say whether that was done."""
-        ...
-
-
-@lru_cache(maxsize=64)
-def all_of(d: int, k: int) -> Masks:
-    """``(d, k)``: all features of all outputs are selected."""
-    out = np.ones((d, k), dtype=np.bool_)
-    out.flags.writeable = False
-    return out
-
-
-def powers_of_two(d: int) -> float:
-    """2^d, or infinity where a float does not hold it."""
-    return float(2**d) if d <= 1000 else np.inf
-
-
-def linked(y: Floats, link: str) -> Floats:
-    """Apply the link: identity, or the log-odds of probabilities."""
-    if link == "identity":
-        return y
-    outside = (y < -1e-9) | (y > 1 + 1e-9)  # averages of exact ones may miss by rounding
-    if np.any(outside):
-        bad = float(y[outside][0])
-        msg = f"link='logit' needs probabilities, but the model returned {bad:g}; "
-        msg += "leave link out to explain the output as it is"
-        raise InputError(msg)
-    p = np.clip(y, LOGIT_EDGE, 1 - LOGIT_EDGE)
-    return np.asarray(np.log(p) - np.log1p(-p))
-
-
-def unlinked(y: Floats, link: str) -> Floats:
-    """Return what `linked` was given: where answers are compared, log-odds blow rounding up."""
-    return y if link == "identity" else np.asarray(0.5 * (1 + np.tanh(0.5 * y)))
+    def fit(self, h: History) -> Estimate | None:
+        """Ask the object for its belief."""
+        if h.full is None or h.rows.n == 0:
+            return None
+        base = np.zeros(len(h.full)) if h.base is None else h.base
+        belief = self.own.fit(h.rows.design(), h.rows.y(), base, h.full)
+        k = len(h.full)
+        name = str(getattr(self.own, "name", type(self.own).__name__))
+        residual = h.rows.y() - base - h.rows.design() @ belief.mean
+        rss, spread = (residual**2).sum(axis=0), (len(residual) * h.rows.y().var(axis=0))
+        return Estimate(
+            spread_over(belief, self.active),
+            ErrorPosterior(float(h.rows.n), np.sqrt(rss / h.rows.n)),
+            r_squared(rss, spread),
+            exact=False,
+            posterior=name,
+            intercept=base,
+            local_prediction=base + belief.mean.sum(axis=0),
+            selected=np.ones((len(self.active), k), dtype=np.bool_),
+        )
 
 
 def selection_note(keep: int | None, d: int, *, shares: bool = False) -> tuple[str, ...]:
-    """What to say of an explanation that kept some features only."""
+    """Return the notes of an explanation that kept some features only."""
     if keep is None or keep >= d:
         return ()
     note = f"{keep} of {d} features, chosen on the same queries: intervals are widened for that"
@@ -240,74 +171,28 @@ def selection_note(keep: int | None, d: int, *, shares: bool = False) -> tuple[s
     return (note, all_of_it) if shares else (note,)
 
 
-def same_outputs(y: Outputs, full: Floats | None) -> Outputs:
-    """Return ``y`` if it has as many outputs as f(x) had."""
-    if full is not None and y.shape[1] != len(full):
-        msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} before"
-        raise ModelOutputError(msg)
-    return y
+def r_squared(rss: Floats, spread: Floats) -> Floats:
+    """Return 1 − rss/spread, ``(k,)``; NaN where the outputs do not vary."""
+    share = np.divide(rss, spread, out=np.full(len(spread), np.nan), where=spread > 0)
+    return np.asarray(1 - share)
 
 
-def never_certain(belief: Belief, full: Floats) -> Belief:
-    """Widths of a noisy model's importances that came out as zero are set to a hair's breadth."""
-    hair = (1e-9 * np.maximum(1.0, np.abs(full))) ** 2
+def nonzero_width(belief: Belief, full: Floats) -> Belief:
+    """Give widths of zero a tiny value: importances of a noisy model are never known exactly."""
+    least = (1e-9 * np.maximum(1.0, np.abs(full))) ** 2
     scale = belief.scale.copy()
-    at = np.arange(len(scale))
-    scale[at, at] = np.maximum(scale[at, at], hair)
+    i = np.arange(len(scale))
+    scale[i, i] = np.maximum(scale[i, i], least)
     return Belief(belief.mean, scale, belief.dof)
 
 
 def spread_over(belief: Belief, active: Masks) -> Belief:
-    """Put the belief about the active features among the d features; the others are known zeros."""
+    """Put the belief about the active features among all d; the others are exactly zero."""
     if bool(np.all(active)):
         return belief
     d, k = len(active), belief.mean.shape[1]
-    at = np.flatnonzero(active)
-    mean, deviation = np.zeros((d, k)), np.zeros((d, k))
-    mean[at], deviation[at] = belief.mean, belief.deviation
-
-    def make() -> Floats:
-        scale = np.zeros((d, d, k))
-        scale[np.ix_(at, at)] = belief.scale
-        return scale
-
-    return Belief.of(mean, deviation, belief.dof, make)
-
-
-def instance(nb: Neighbourhood) -> Ask:
-    """Ask for f(x)."""
-    return Ask(
-        lambda _a, _b: (nb.instance_inputs(), None),
-        1,
-        ONE,
-        row_bytes=nb.row_bytes,
-        form=nb.form,
-        of=nb,
-        instance=True,
-    )
-
-
-def coalitions(nb: Neighbourhood, masks: Masks, *, merge: bool = True) -> Make:
-    """How to make the model rows of ``masks (n, d)``."""
-    return lambda a, b: nb.coalition_inputs(masks[a:b], merge=merge)
-
-
-def and_full(nb: Neighbourhood, masks: Masks) -> Callable[[int], tuple[Native, Ints | None]]:
-    """How to make the model rows of ``masks (n, d)`` and behind them x, the full mask's."""
-
-    def make(times: int) -> tuple[Native, Ints | None]:
-        more = np.ones((len(masks) + times, masks.shape[1]), dtype=np.bool_)
-        more[: len(masks)] = masks
-        return nb.coalition_inputs(more, merge=False)
-
-    return make
-
-
-def spans(n: int, most: Callable[[], int], unit: int) -> Iterator[tuple[int, int]]:
-    """Cut n perturbations into pieces of at most ``most()``, whole units if that is possible."""
-    start = 0
-    while start < n:
-        step = max(most(), 1)
-        step -= step % unit if step > unit else 0
-        yield start, min(start + step, n)
-        start += step
+    i = np.flatnonzero(active)
+    mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
+    mean[i] = belief.mean
+    scale[np.ix_(i, i)] = belief.scale
+    return Belief(mean, scale, belief.dof)

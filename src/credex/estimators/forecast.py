@@ -1,6 +1,6 @@
-"""Perturbations-to-go from the fitted quantities (design-based, feature by feature).
+"""Perturbations-to-go: how many more queries an interval width takes.
 
-What is fitted now is carried forward: the data part of the sandwich grows with the rows, the
+The fitted quantities are carried forward: the data part of the sandwich grows with the rows, the
 prior's part does not, leverages shrink, strata fill up. The number of rows at which the widest
 interval reaches its limit is found by bisection.
 """
@@ -8,12 +8,11 @@ interval reaches its limit is found by bisection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credex.history import History
 from credex.posteriors import LinearPosterior, ShapleyPosterior
 from credex.posteriors.sandwich import projected_meat
 from credex.posteriors.strata import strata
@@ -21,53 +20,20 @@ from credex.posteriors.student import quantile
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats
 
-if TYPE_CHECKING:
-    from credex.estimators.base import Recipe
-    from credex.estimators.shapley import ShapleyRecipe
-    from credex.estimators.surrogate import SurrogateRecipe
+__all__ = ["forecast_of", "linear_spread", "met_forecast", "shapley_spread", "solve_forecast"]
 
-TENTH = 1.2815515655446004
+UPPER_DECILE = 1.2815515655446004
 """90 % quantile of the normal distribution."""
 
-MOST = 1e12
+MAX_ROWS = 1e12
 """Rows beyond which a width counts as out of reach."""
 
 Spread = Callable[[float], tuple[Floats, float]]
 """Rows (or units) in all → scale ``(d, k)`` of the features and degrees of freedom."""
 
 
-def shapley_forecast(
-    recipe: ShapleyRecipe, limits: Width | RelativeWidth, level: float
-) -> Forecast | None:
-    """Forecast for coalitions; ``None`` before the first fit."""
-    p = recipe.posterior()
-    if isinstance(p, LinearPosterior):
-        spread = _linear_spread(p, 0.0, np.inf, robust=False)
-        return _solve(recipe, _Now(p.mean, spread, p.n, 1, np.inf), limits, level)
-    if not isinstance(p, ShapleyPosterior):
-        return _done(recipe, limits, level) if p is not None else None
-    units = len(p.y) if p.noise is None else int(p.noise.repeats.sum())
-    pair = 2 if recipe.paired else 1
-    most = (
-        np.inf if p.noise is not None else float(strata(recipe.d, paired=recipe.paired).count.sum())
-    )
-    return _solve(recipe, _Now(p.mean, _shapley_spread(p), units, pair, most), limits, level)
-
-
-def linear_forecast(
-    recipe: SurrogateRecipe, limits: Width | RelativeWidth, level: float
-) -> Forecast | None:
-    """Forecast for perturbed rows; ``None`` before the first fit."""
-    p = recipe.posterior()
-    if not isinstance(p, LinearPosterior):
-        return _done(recipe, limits, level) if p is not None else None
-    most = recipe.everything - 1 if recipe.fraction > 0 else np.inf
-    robust = recipe.settings.robust and recipe.settings.recipe != "paper"
-    spread = _linear_spread(p, recipe.fraction, most, robust=robust)
-    return _solve(recipe, _Now(p.mean, spread, p.n, 1, most), limits, level)
-
-
-def _shapley_spread(p: ShapleyPosterior) -> Spread:
+def shapley_spread(p: ShapleyPosterior) -> Spread:
+    """Spread of a Shapley regression after more units."""
     g = p.geometry
     layers = strata(g.masks.shape[1], paired=g.paired)
     at = layers.index(g.masks)
@@ -153,7 +119,8 @@ def _fill(mass: Floats, count: Floats, units: float) -> Floats:
     return out
 
 
-def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: bool) -> Spread:
+def linear_spread(p: LinearPosterior, most: float, *, robust: bool) -> Spread:
+    """Spread of a linear surrogate after more rows; ``most``: rows that there are."""
     lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
     gram = p.products[0]
     # residuals freed from the fit's own share, their mean hat value, sums for `_steady`
@@ -162,7 +129,6 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
     steady = _steady(second, fourth)
     parameters = p.n - p.robust_dof if robust else 0.0
     noise = p.noise_variance()
-    del fraction
 
     def spread(n: float) -> tuple[Floats, float]:
         k = n / p.n
@@ -181,25 +147,18 @@ def _linear_spread(p: LinearPosterior, fraction: float, most: float, *, robust: 
     return spread
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Now:
-    """Where a run stands: means, spread by rows, units so far, rows a unit, most units."""
-
-    mean: Floats
-    spread: Spread
-    units: int
-    per_unit: int
-    most: float
-
-
-def _solve(recipe: Recipe, now: _Now, limits: Width | RelativeWidth, level: float) -> Forecast:
-    mean, spread, units, per_unit, most = (
-        now.mean,
-        now.spread,
-        now.units,
-        now.per_unit,
-        now.most,
-    )
+def solve_forecast(
+    h: History,
+    mean: Floats,
+    spread: Spread,
+    units: int,
+    *,
+    limits: Width | RelativeWidth,
+    level: float,
+    per_unit: int = 1,
+    most: float = np.inf,
+) -> Forecast:
+    """Return the forecast of a run with importances ``mean`` after ``units`` of ``most`` units."""
     allowed = np.asarray(limits.limits(mean))
 
     def met(n: float, inflate: float) -> bool:
@@ -208,31 +167,41 @@ def _solve(recipe: Recipe, now: _Now, limits: Width | RelativeWidth, level: floa
 
     _, dof = spread(float(units))
     # a residual variance from dof values is known to about ±√(2/dof); heavy tails: half more
-    wobble = np.sqrt(1 + 1.5 * TENTH * np.sqrt(2 / max(dof, 1.0)))
+    wobble = np.sqrt(1 + 1.5 * UPPER_DECILE * np.sqrt(2 / max(dof, 1.0)))
     total = [_reach(partial(met, inflate=f), float(units), most) for f in (1 / wobble, 1.0, wobble)]
-    more = [max(np.ceil(t - units), 0.0) * per_unit for t in total]
-    asked = recipe.asked
-    rows = asked.n_model_rows / max(asked.n_queries, 1)
-    seconds = asked.model_seconds / max(asked.n_queries, 1)
-    return Forecast(
-        queries=more[1],
-        low=more[0],
-        high=more[2],
-        model_rows=more[1] * rows,
-        seconds=more[1] * seconds,
-        n_queries=asked.n_queries,
-        width=limits.width if isinstance(limits, Width) else float(allowed.min()),
-        level=level,
-    )
+    low, more, high = (max(np.ceil(t - units), 0.0) * per_unit for t in total)
+    return forecast_of(h, more, (low, high), limits=limits, allowed=allowed, level=level)
+
+
+def forecast_of(
+    h: History,
+    queries: float,
+    between: tuple[float, float],
+    *,
+    limits: Width | RelativeWidth,
+    allowed: Floats,
+    level: float,
+) -> Forecast:
+    """Return a forecast of so many ``queries``, in rows and seconds at the cost so far."""
+    rows = h.n_model_rows / max(h.n_queries, 1)
+    seconds = h.model_seconds / max(h.n_queries, 1)
+    width = limits.width if isinstance(limits, Width) else float(allowed.min())
+    return Forecast(queries, *between, queries * rows, queries * seconds, h.n_queries, width, level)
+
+
+def met_forecast(h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
+    """Return the forecast of a run that needs nothing more."""
+    width = limits.width if isinstance(limits, Width) else 0.0
+    return Forecast(0.0, 0.0, 0.0, 0.0, 0.0, h.n_queries, width, level)
 
 
 def _reach(met: Callable[[float], bool], low: float, most: float) -> float:
-    """Fewest rows ≥ ``low`` at which ``met`` holds; infinite if none below ``MOST``."""
+    """Fewest rows ≥ ``low`` at which ``met`` holds; infinite if none below `MAX_ROWS`."""
     if met(low):
         return low
     high = low
-    while high < min(most, MOST):
-        high = min(high * 2, most, MOST)
+    while high < min(most, MAX_ROWS):
+        high = min(high * 2, most, MAX_ROWS)
         if met(high):
             break
         low = high
@@ -244,8 +213,3 @@ def _reach(met: Callable[[float], bool], low: float, most: float) -> float:
             break
         low, high = (low, middle) if met(middle) else (middle, high)
     return high
-
-
-def _done(recipe: Recipe, limits: Width | RelativeWidth, level: float) -> Forecast:
-    width = limits.width if isinstance(limits, Width) else 0.0
-    return Forecast(0.0, 0.0, 0.0, 0.0, 0.0, recipe.asked.n_queries, width, level)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-from credex.errors import InputError
-from credex.typing import Floats, Ints
+from credex.typing import Floats, Ints, Masks
 
-Method = Literal["auto", "forward", "highest", "lasso", "none"]
-METHODS = ("auto", "forward", "highest", "lasso", "none")
-
-FEW = 6
+MAX_FORWARD = 6
 """``auto`` is forward selection up to this many features, highest weights above (as in lime)."""
 
 
 def choose(
     gram: Floats, moment: Floats, mean: Floats, *, keep: int, method: str, ridge: float = 0.0
-) -> Ints:
-    """Positions of the ``keep`` features of one output, sorted.
+) -> Masks:
+    """Return which ``keep`` features of one output to keep, ``(d,)``.
 
     Parameters
     ----------
@@ -38,20 +32,17 @@ def choose(
         Added to the diagonal in forward selection.
     """
     d = len(mean)
-    if method not in METHODS:
-        msg = f"selection must be one of {', '.join(METHODS)}; got {method!r}"
-        raise InputError(msg)
     if keep >= d or method == "none":
-        return np.arange(d)
+        return np.ones(d, dtype=np.bool_)
     if method == "auto":
-        method = "forward" if keep <= FEW else "highest"
+        method = "forward" if keep <= MAX_FORWARD else "highest"
     if method == "highest":
         chosen = np.argsort(-np.abs(mean), kind="stable")[:keep]
     elif method == "forward":
         chosen = _forward(gram + ridge * np.eye(d), moment, keep)
     else:
         chosen = _lasso(gram, moment, mean, keep)
-    return np.sort(chosen)
+    return np.isin(np.arange(d), chosen)
 
 
 def _forward(gram: Floats, moment: Floats, keep: int) -> Ints:

@@ -1,61 +1,160 @@
-"""Sparse Shapley explanations: K features that share all of f(x) − base."""
+"""``features=K``: choose features output by output, and fit again on those."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
+from credex.designs.coalitions import CoalitionDesign
 from credex.estimators.selection import choose
-from credex.posteriors import Belief, ErrorPosterior, ShapleyPosterior
-from credex.typing import Floats, Masks
+from credex.history import History
+from credex.options import Options
+from credex.posteriors import (
+    Belief,
+    ErrorPosterior,
+    ExactPosterior,
+    LinearPosterior,
+    ShapleyPosterior,
+)
+from credex.posteriors.geometry import Geometry
+from credex.posteriors.shapley import Noise
+from credex.typing import Floats, Masks, Outputs
 
-if TYPE_CHECKING:
-    from credex.estimators.coalitions import Fit
-    from credex.estimators.shapley import ShapleyRecipe
+__all__ = ["Sparse", "sparse_exact_surrogate", "sparse_shapley", "sparse_surrogate"]
 
 
-def sparse(recipe: ShapleyRecipe, p: Fit) -> tuple[Belief, ErrorPosterior, Floats, Masks]:
-    """Refit on the chosen features only, output by output; Σφ stays f(x) − base."""
-    k, d, s = len(recipe.full), recipe.d, recipe.settings
-    first, y1, y2, noise = recipe.units()
-    mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
-    selected = np.zeros((len(recipe.active), k), dtype=np.bool_)
-    at = np.flatnonzero(recipe.active)
-    errors, r2, dof = np.zeros(k), np.zeros(k), np.inf
-    whole = recipe.geometry(first)
-    z = first - 0.5 if recipe.paired else first.astype(np.float64)
-    gram = (z * whole.weights[:, None]).T @ z
-    for j in range(k):
-        at_j = slice(j, j + 1)
+class _ShapleyFits(Protocol):
+    """A Shapley regression that can be fitted on some features only."""
+
+    design: CoalitionDesign
+    options: Options
+
+    def units(self, h: History) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
+        """Return the units of a history."""
+        ...
+
+    def geometry(self, masks: Masks, columns: Masks | None = None) -> Geometry:
+        """Return the factorisation of masks."""
+        ...
+
+
+class Sparse:
+    """Importances of K features for each of k outputs, filled in output by output."""
+
+    def __init__(self, d: int, k: int) -> None:
+        self.mean, self.scale = np.zeros((d, k)), np.zeros((d, d, k))
+        self.selected = np.zeros((d, k), dtype=np.bool_)
+        self.intercept, self.sigma, self.r2 = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.dof = np.inf
+
+    def put(self, j: int, columns: Masks, belief: Belief, wider: float = 1.0) -> None:
+        """Put the belief about the chosen ``columns (d,)`` of output j, widened by a factor."""
+        i = np.flatnonzero(columns)
+        self.mean[i, j] = belief.mean[:, 0]
+        self.scale[i[:, None], i, j] = belief.scale[:, :, 0] * wider**2
+        self.selected[i, j] = True
+        self.dof = min(self.dof, belief.dof)
+
+    @property
+    def belief(self) -> Belief:
+        """The belief about all features."""
+        return Belief(self.mean, self.scale, self.dof)
+
+
+def sparse_shapley(
+    estimator: _ShapleyFits, h: History, p: ShapleyPosterior | ExactPosterior | LinearPosterior
+) -> tuple[Belief, ErrorPosterior, Floats, Masks]:
+    """K features that share all of f(x) − base, refitted output by output."""
+    full, base = np.asarray(h.full), np.asarray(h.base)
+    d, o = estimator.design, estimator.options
+    masks, y, complement, noise = estimator.units(h)
+    whole = estimator.geometry(masks)
+    z = masks - 0.5 if d.paired else masks.astype(np.float64)
+    weighted = (z * whole.weights[:, None]).T
+    out = Sparse(d.d, len(full))
+    for j in range(len(full)):
+        at = slice(j, j + 1)
         one = ShapleyPosterior(
             whole,
-            y1[:, at_j],
-            None if y2 is None else y2[:, at_j],
-            recipe.base[at_j],
-            (recipe.full - recipe.base)[at_j],
-            None if noise is None else replace(noise, variance=noise.variance[at_j]),
+            y[:, at],
+            None if complement is None else complement[:, at],
+            base[at],
+            (full - base)[at],
+            None if noise is None else replace(noise, variance=noise.variance[at]),
         )
-        moment = ((z * whole.weights[:, None]).T @ one.response)[:, 0]
-        keep = choose(
-            gram,
-            moment,
+        columns = choose(
+            weighted @ z,
+            (weighted @ one.response)[:, 0],
             np.asarray(p.mean)[:, j],
-            keep=s.features or d,
-            method=s.selection,
+            keep=o.features or d.d,
+            method=o.selection,
         )
-        columns = np.isin(np.arange(d), keep)
-        small = replace(one, geometry=recipe.geometry(first, columns))
-        mean[keep, j] = small.mean[:, 0]
-        wider = (
-            1.0
-            if not one.scale_matrix.any()
-            else one.belief.selection_factor(0, len(keep), s.level)
+        small = replace(one, geometry=estimator.geometry(masks, columns))
+        wider = 1.0
+        if one.scale_matrix.any():
+            wider = one.belief.selection_factor(0, int(columns.sum()), o.level)
+        out.put(j, columns, small.belief, wider)
+        out.sigma[j], out.r2[j] = np.asarray(small.error.scale)[0], small.r2[0]
+    selected = np.zeros((len(d.active), len(full)), dtype=np.bool_)
+    selected[d.active] = out.selected
+    return out.belief, replace(p.error, scale=out.sigma), out.r2, selected
+
+
+def sparse_surrogate(
+    h: History,
+    p: LinearPosterior,
+    options: Options,
+    believe: Callable[[LinearPosterior], Belief],
+    whole: Belief,
+) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
+    """K features of a linear surrogate, refitted output by output.
+
+    ``believe(posterior)`` gives the belief of a fit, ``whole`` is that of all features.
+    """
+    keep = options.features or p.d
+    design, y, w = h.rows.design(), h.rows.y(), h.rows.w()
+    m, ridge = p.moments, float(np.mean(p.prior.precisions(p.d)))
+    out = Sparse(p.d, p.k)
+    for j in range(p.k):
+        columns = choose(
+            m.zz, m.zy[:, j], p.mean[:, j], keep=keep, method=options.selection, ridge=ridge
         )
-        scale[keep[:, None], keep, j] = small.scale_matrix[:, :, 0] * wider**2
-        errors[j], r2[j] = float(np.asarray(small.error.scale)[0]), float(small.r2[0])
-        dof = min(dof, small.dof)
-        selected[at[keep], j] = True
-    error = replace(p.error, scale=errors)
-    return Belief(mean, scale, dof), error, r2, selected
+        small = LinearPosterior.fit(
+            design[:, columns],
+            y[:, j : j + 1],
+            w,
+            prior=p.prior.only(columns),
+            intercept=p.intercept_kind,
+            cluster=p.cluster,
+        )
+        out.put(j, columns, believe(small), whole.selection_factor(j, keep, options.level))
+        out.intercept[j], out.r2[j] = np.asarray(small.intercept)[0], np.asarray(small.r2)[0]
+        out.sigma[j] = np.asarray(small.error.scale)[0]
+    error = replace(p.error, scale=out.sigma)
+    return out.belief, out.intercept, error, out.r2, out.selected
+
+
+def sparse_exact_surrogate(
+    masks: Masks, y: Outputs, w: Floats, p: ExactPosterior, options: Options
+) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
+    """Return the same when every mask was asked: no width, so nothing to widen."""
+    d, k = p.mean.shape
+    out = Sparse(d, k)
+    misfit, spread = np.zeros(k), np.ones(k)
+    m = LinearPosterior.fit(masks, y, w).moments
+    for j in range(k):
+        columns = choose(
+            m.zz, m.zy[:, j], p.mean[:, j], keep=options.features or d, method=options.selection
+        )
+        small = ExactPosterior.surrogate(masks[:, columns], y[:, j : j + 1], w)
+        out.put(j, columns, small.belief)
+        out.intercept[j], misfit[j], spread[j] = (
+            small.intercept[0],
+            small.misfit[0],
+            small.spread[0],
+        )
+    exact = replace(p, mean=out.mean, misfit=misfit, spread=spread)
+    return exact.belief, out.intercept, exact.error, exact.r2, out.selected

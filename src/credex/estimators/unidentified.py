@@ -1,4 +1,4 @@
-"""Features that were alike in all that was asked: what is known of them, and what is not."""
+"""Features that had one value in everything that was asked."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from credex.domains import Neighbourhood
 from credex.posteriors.rows import Rows
 from credex.typing import Masks
 
-__all__ = ["NONE", "Unseen"]
+__all__ = ["Unidentified"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unseen:
-    """Of d features.
+class Unidentified:
+    """Which of d features did not vary, and whether more queries would help.
 
     Attributes
     ----------
     fixed
-        Cannot change: the training data hold no other value. Their importance is zero, exactly.
+        Cannot vary: the training data hold no other value. Their importance is exactly zero.
     never
-        The training data do not hold the instance's value: no number of queries measures it.
+        The training data do not hold the instance's value: no number of queries measures them.
     rare
-        One of both has not come up yet.
+        One of the two values has not come up yet.
     notes
-        What to say of the last two.
+        What to tell the reader about the last two.
     """
 
     fixed: Masks
@@ -35,11 +35,11 @@ class Unseen:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, nb: Neighbourhood, still: Masks, on: Masks) -> Unseen:
-        """Sort features that are ``still`` (alike in all rows), some ``on`` and some off."""
-        fixed, never, rare = (np.zeros(len(still), dtype=np.bool_) for _ in range(3))
+    def of(cls, nb: Neighbourhood, constant: Masks, on: Masks) -> Unidentified:
+        """Sort the features that are ``constant`` in all rows, some ``on`` and some off."""
+        fixed, never, rare = (np.zeros(len(constant), dtype=np.bool_) for _ in range(3))
         chance = getattr(nb, "chance", None)  # masks can always change
-        for j in np.flatnonzero(still).tolist():
+        for j in np.flatnonzero(constant).tolist():
             p = 0.5 if chance is None else chance(j)
             (fixed if p >= 1 and on[j] else never if p <= 0 and not on[j] else rare)[j] = True
         missed = [nb.names[j] for j in np.flatnonzero((never | rare) & ~on)]
@@ -54,14 +54,8 @@ class Unseen:
         return cls(fixed, never, rare, tuple(notes))
 
     @classmethod
-    def of_rows(cls, nb: Neighbourhood, rows: Rows) -> Unseen:
-        """Look through all rows asked."""
+    def of_rows(cls, nb: Neighbourhood, rows: Rows) -> Unidentified:
+        """Look through all rows that were asked."""
         parts = [(z.any(axis=0), z.all(axis=0)) for z, _, _ in rows.chunks()]
         on = np.all([whole for _, whole in parts], axis=0)
         return cls.of(nb, on | ~np.any([some for some, _ in parts], axis=0), on)
-
-
-_NO = np.zeros(0, dtype=np.bool_)
-
-NONE = Unseen(_NO, _NO, _NO, ())
-"""Nothing of that kind."""

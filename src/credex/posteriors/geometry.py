@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property as once
 
 import numpy as np
 
-from credex.later import once
 from credex.posteriors.prior import Prior
 from credex.posteriors.rows import spans
 from credex.posteriors.spd import inverse_spd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property as once
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from credex.checks import check_level
 from credex.errors import InputError
-from credex.later import once
 from credex.posteriors import sandwich
 from credex.posteriors.interval import Interval
 from credex.posteriors.moments import Moments, summed

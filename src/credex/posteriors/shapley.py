@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property as once
 
 import numpy as np
 
-from credex.later import once
 from credex.posteriors.belief import Belief
 from credex.posteriors.geometry import Geometry
 from credex.posteriors.student import ErrorPosterior

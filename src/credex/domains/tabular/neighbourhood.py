@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Hashable
+from functools import cached_property as once
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,6 @@ from credex.domains.tabular.perturbed import TabularRows
 from credex.domains.tabular.table import Table
 from credex.domains.tabular.training import Background, Population
 from credex.errors import InputError
-from credex.later import once
 from credex.typing import Design, Floats, Ints, Masks, Native
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property as once
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from credex.domains.tabular.factorize import Codes, Likeness
 from credex.domains.tabular.indices import Places
 from credex.domains.tabular.summary import Summary, summarise
 from credex.domains.tabular.table import Table
-from credex.later import once
 from credex.typing import Floats, Ints
 
 __all__ = ["Background", "Draws", "Marginal", "Population"]

@@ -1,0 +1,120 @@
+"""`BayesSHAP`: Shapley values with credible intervals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from credex import cells
+from credex.auto import choose_posterior
+from credex.designs.coalitions import CoalitionDesign
+from credex.designs.design import Context, Design, coalitions_of
+from credex.designs.focused import Focused
+from credex.domains import Neighbourhood
+from credex.errors import InputError
+from credex.estimators.base import CustomEstimator, Estimator
+from credex.estimators.process_shapley import CoalitionProcess, PairProcess
+from credex.estimators.shapley import ShapleyEstimator
+from credex.estimators.switch import Switch
+from credex.explainer import Explainer
+from credex.goals import Goals
+from credex.history import History
+from credex.options import Options
+from credex.posteriors.geometry import FLAT
+
+__all__ = ["BayesSHAP"]
+
+
+class BayesSHAP(Explainer):
+    """Shapley values with credible intervals (the paper's BayesSHAP).
+
+    Parameters
+    ----------
+    model
+        A callable, or anything with ``predict_proba``, else ``predict``.
+    data
+        Background: a frame, an array, or a domain (`Tabular`, `Masks`, …).
+    groups
+        Columns that are switched on and off together, if ``data`` is a frame or array.
+    **options
+        Defaults for every call, see `credex.options.Options`.
+
+    Examples
+    --------
+    >>> import credex as cx
+    >>> def v(masks):  # a game of three players
+    ...     return masks @ [1.0, 2.0, 3.0] + masks[:, 0] * masks[:, 1]
+    >>> e = cx.BayesSHAP(v, cx.Masks(3)).explain()
+    >>> e.mean
+    array([1.5, 2.5, 3. ])
+    >>> e.stop_reason
+    'exact'
+    """
+
+    method = "BayesSHAP"
+    _kind = "coalitions"
+    _default_sampler = "paired"
+    _default_prior = FLAT
+    _default_ceiling = 2_000
+
+    def _pieces(
+        self, nb: Neighbourhood, goals: Goals, options: Options, context: Context, history: History
+    ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
+        if options.kernel is not None or not options.robust:
+            msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
+            msg += "recipe='paper'"
+            raise InputError(msg)
+        options, why, may_switch = self._posterior(options, goals, nb)
+        if options.posterior == "gp" and options.paper and isinstance(options.sampler, Focused):
+            msg = "recipe='paper' draws fair coins: give sampler='random' with posterior='gp', "
+            msg += "or leave posterior='gp' out"
+            raise InputError(msg)
+        if options.posterior != "gp" and isinstance(options.sampler, Focused):
+            msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
+            raise InputError(msg)
+        design = CoalitionDesign(nb, options, context, history)
+        kind: type[ShapleyEstimator | PairProcess | CoalitionProcess | CustomEstimator]
+        kind = ShapleyEstimator
+        if not isinstance(options.posterior, str):
+            kind = CustomEstimator
+        elif options.posterior == "gp":
+            kind = PairProcess if design.paired else CoalitionProcess
+        switch = None
+        if may_switch and options.query_seconds is not None:
+            switch = Switch(design, history, options.query_seconds)
+        return design, kind(design, options, context), switch, why
+
+    def _posterior(
+        self, o: Options, goals: Goals, nb: Neighbourhood
+    ) -> tuple[Options, tuple[str, ...], bool]:
+        """Decide ``posterior="auto"``, say why, and whether a look may change it."""
+        if o.posterior != "auto":
+            return o, (), False
+        if isinstance(o.sampler, Focused):
+            return replace(o, posterior="gp"), (), False
+        free = not o.paper and o.features is None and not o.background_uncertainty
+        d, fixed = int(nb.active.sum()), not goals.rules
+        ceiling = goals.ceiling[0] or self._default_ceiling
+        exact = fixed and coalitions_of(d) <= ceiling
+        if not free or o.sampler_name != "paired" or o.query_seconds is None or d <= 1 or exact:
+            return o, (), False  # the regression, exact if it gets that far
+        budget = min(ceiling, coalitions_of(min(d, 60)))
+        choice = choose_posterior(d, budget, o.query_seconds, fixed=fixed)
+        sampler = Focused() if choice.posterior == "gp" else o.sampler
+        chosen = replace(o, posterior=choice.posterior, sampler=sampler)
+        return chosen, (choice.why,), choice.open
+
+    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
+        if nb.by_masks:
+            return tuple(nb.names)
+        pairs = zip(nb.names, nb.values, strict=True)
+        return tuple(f"{name} = {cells.display(v)}" for name, v in pairs)
+
+    def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
+        return ("change of the prediction",) * len(nb.names)
+
+    def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
+        notes = [] if nb.by_masks else [f"background: {nb.background_note}"]
+        notes += super()._notes(nb, options)
+        if options.background_uncertainty:
+            notes.append("intervals include the choice of the background rows")
+        return tuple(notes)
