@@ -380,12 +380,11 @@ def interrupted(cls, X, share, **options):
     domain = cx.Tabular(X, background=5, around="instance")
     dry = Counting(Bumpy(9, 0))
     whole = cls(dry, domain).explain_many(X[:20], **options)
-    inner = Counting(Bumpy(9, 0))
-    model = FailsAfter(inner, int(share * dry.calls), KeyboardInterrupt())
+    model = Counting(FailsAfter(Bumpy(9, 0), int(share * dry.calls), KeyboardInterrupt()))
     explainer = cls(model, domain)
     with pytest.raises(cx.InterruptedRun, match="start") as info:
         explainer.explain_many(X[:20], **options)
-    return explainer, info.value.partial, inner, whole
+    return explainer, info.value.partial, model, whole
 
 
 @pytest.mark.parametrize("cls", CLASSES)
@@ -400,7 +399,7 @@ def test_an_interrupted_batch_goes_on(cls, split, X):
     assert 0 < len(done) < 20
     assert partial.n_model_rows == inner.rows  # they were asked, whatever came of it
     before = inner.rows
-    explainer.model.mended = True
+    explainer.model.inner.mended = True
     batch = explainer.explain_many(X[:20], start=partial, **options)
     assert batch.complete
     assert inner.rows - before < whole.n_model_rows
@@ -413,7 +412,7 @@ def test_an_interrupted_batch_goes_on(cls, split, X):
 def test_an_interrupted_batch_keeps_what_was_asked(cls, X):
     options = {"queries": 30, "batch_rows": 100}
     explainer, partial, inner, whole = interrupted(cls, X, 0.85, **options)
-    explainer.model.mended = True
+    explainer.model.inner.mended = True
     explainer.explain_many(X[:20], start=partial, **options)
     # one call was lost; the rest was asked once
     assert inner.rows <= whole.n_model_rows + 100

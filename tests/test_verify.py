@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 
 import credex as cx
-from credex.verify import compared
+from credex.verify import compare
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 FOREST = RandomForestRegressor(30, random_state=0).fit(X, y)
@@ -30,11 +30,11 @@ def test_dishonest_intervals_are_called_too_narrow():
     rows = X.iloc[:12]
     found = SHAP.explain_many(rows, queries=60)
     truth = list(SHAP.explain_many(rows, posterior="exact"))
-    honest = compared(found, truth, 0.95)
+    honest = compare(found, truth, 0.95)
     narrow = [
         replace(e, belief=replace(e.belief, scale=e.belief.scale / 25)) for e in found.explained
     ]
-    v = compared(replace(found, items=tuple(narrow)), truth, 0.95)
+    v = compare(replace(found, items=tuple(narrow)), truth, 0.95)
     assert "too narrow" in v.verdict
     assert v.coverage < 0.7 < honest.coverage
     assert "too narrow" in str(v)

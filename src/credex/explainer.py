@@ -511,7 +511,7 @@ class Explainer(ABC):
             instance=instance,
             outputs=self._box(options.target).output_names(k),
             estimate=estimate,
-            history=h if options.noisy else run.design.without_repeat(h),
+            history=run.design.without_repeat(h),
             level=state.level,
             seconds=state.seconds,
             stop_reason=state.stop_reason or "running",

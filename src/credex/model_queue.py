@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -91,14 +91,7 @@ class ModelQueue:
                     self._answer_shared(task, stopped)
                     continue
                 call = calls.setdefault(task.query.form, _Call())
-                for part in self._cut(task):
-                    load = self._load(part)
-                    if call.load + load > 1:
-                        self._send(call.take(), stopped)
-                    call.parts.append(part)
-                    call.load += load
-                    if call.load >= 1:  # now: its speed decides how the next one is cut
-                        self._send(call.take(), stopped)
+                self._stack(task, call, stopped)
             for call in calls.values():
                 self._send(call.take(), stopped)
         except KeyboardInterrupt:
@@ -109,19 +102,21 @@ class ModelQueue:
             out[task.run].append(task.result(stopped.get(task.run)))
         return out
 
-    def _cut(self, task: _Task) -> Iterator[_Slice]:
-        """Cut a query into slices that fit a call; how large is decided slice by slice."""
+    def _stack(self, task: _Task, call: _Call, stopped: dict[int, CredexError]) -> None:
+        """Add a query to a call, which is sent when it is full; cut the query if it must be."""
         q, start = task.query, 0
-        while start < q.n:
-            step = max(self.max_rows(q.row_bytes) // len(q.weights), 1)
-            yield _Slice(task, start, min(start + step, q.n))
-            start += step
-
-    def _load(self, part: _Slice) -> Fraction:
-        """Share of a call that a slice takes."""
-        q = part.task.query
-        rows = (part.stop - part.start) * len(q.weights)
-        return Fraction(rows, self.max_rows(q.row_bytes))
+        while start < q.n and task.run not in stopped:
+            most = max(self.max_rows(q.row_bytes) // len(q.weights), 1)  # values in a whole call
+            room = int((1 - call.load) * most)
+            if call.parts and (room < 1 or room < q.n - start <= most):
+                self._send(call.take(), stopped)
+                continue  # its speed decides how the next one is cut
+            stop = min(start + max(room, 1), q.n)
+            call.parts.append(_Slice(task, start, stop))
+            call.load += Fraction(stop - start, most)
+            start = stop
+        if call.load >= 1:
+            self._send(call.take(), stopped)
 
     def _send(self, parts: Sequence[_Slice], stopped: dict[int, CredexError]) -> None:
         """Send slices in one call; if it fails, once more run by run."""
@@ -175,21 +170,25 @@ class ModelQueue:
             pieces = self.shared.setdefault(q.share, [])
             end = pieces[-1].stop if pieces else q.first
             if q.first > end or (pieces and q.first < pieces[0].start):  # a gap: ask it unshared
-                for part in self._cut(task):
-                    self._send([part], stopped)
+                self._send_alone(task, stopped)
                 return
-            rest = _rest(q, max(end, q.first))
-            for part in self._cut(_Task(task.run, rest)):
-                alone = _Task(task.run, rest)
-                self._send([_Slice(alone, part.start, part.stop)], stopped)
+            if end < q.first + q.n:
+                alone = _Task(task.run, _rest(q, end))
+                self._send_alone(alone, stopped)
                 if task.run in stopped:
                     task.rows += alone.rows
                     task.failed_rows += alone.failed_rows
                     return
-                pieces.append(_Piece(end, end + part.stop - part.start, alone.result(None)))
-                end = pieces[-1].stop
+                pieces.append(_Piece(end, q.first + q.n, alone.result(None)))
             for piece in pieces:
                 piece.hand_over(q.first, q.first + q.n, task)
+
+
+    def _send_alone(self, task: _Task, stopped: dict[int, CredexError]) -> None:
+        """Send a query by itself."""
+        call = _Call()
+        self._stack(task, call, stopped)
+        self._send(call.take(), stopped)
 
 
 def _rest(q: Query, start: int) -> Query:

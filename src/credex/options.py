@@ -114,6 +114,8 @@ class Options:
     query_seconds: float | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.target, np.ndarray | np.generic) and self.target.size == 1:
+            object.__setattr__(self, "target", self.target.item())
         check_level(self.level)
         if isinstance(self.posterior, str) or not callable(getattr(self.posterior, "fit", None)):
             _one_of("posterior", self.posterior, POSTERIORS, extra="or an object with fit()")
@@ -182,8 +184,6 @@ class Options:
         if self.prior is not None:
             p = self.prior
             out["prior"] = [p.n0, p.sigma0_sq, p.mean, p.precision]
-        if isinstance(self.target, np.generic):
-            out["target"] = self.target.item()
         return out
 
     @property

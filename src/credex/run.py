@@ -34,7 +34,7 @@ MAX_FORECAST_FEATURES = 200
 """Features up to which looks are planned by a forecast; above, they are a quarter apart."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class State:
     """A run as it stands.
 

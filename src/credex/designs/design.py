@@ -133,10 +133,10 @@ class Design(ABC):
         return not self.everything <= ceiling < self.everything + self.repeat_cost
 
     def without_repeat(self, h: History) -> History:
-        """Return the history with the repeat of f(x) uncounted where every query was asked."""
-        if h.n_queries <= self.everything:
+        """Return the history with the repeat of f(x) uncounted if every query was asked."""
+        if not h.checked or self.unasked(h) >= 1:
             return h
-        return replace(h, n_queries=int(self.everything))
+        return replace(h, n_queries=h.n_queries - self.repeat_cost)
 
     # -- asking --------------------------------------------------------------------------------
 

@@ -1,0 +1,51 @@
+"""Random streams: no two parts of a run share their draws."""
+
+import numpy as np
+import pytest
+
+import credex as cx
+from credex.seeds import Purpose, child, spawn
+
+
+def test_no_stream_meets_another():
+    """First draws of all streams of some seeds, dimensions and child runs are different."""
+    seen = {}
+    seeds = [0, 1, 7, 13, 1_000_003, 2**31]
+    seeds += [child(seed, p) for seed in seeds for p in Purpose]
+    for seed in seeds:
+        for purpose in Purpose:
+            for key in [(), (1,), (7,), (13,), (17, 3), (1_000_003,)]:
+                draw = tuple(spawn(seed, purpose, *key).integers(0, 2**63, 2).tolist())
+                assert draw not in seen, f"{(seed, purpose, key)} meets {seen[draw]}"
+                seen[draw] = (seed, purpose, key)
+
+
+def test_children_differ_from_their_parents_and_from_each_other():
+    found = [child(seed, p) for seed in range(200) for p in Purpose]
+    assert len(set(found)) == len(found)
+    assert not set(found) & set(range(2_000_000))
+    assert child(3, Purpose.REFERENCE) == child(3, Purpose.REFERENCE)
+
+
+def test_the_reference_of_verify_is_independent_of_the_projection_pool(monkeypatch):
+    """Both used to be the stream of seed + 1,000,003."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    explainer = cx.BayesLIME(lambda r: r[:, 0] * r[:, 1], X, posterior="gp")
+    asked = set()
+    at = type(explainer.domain.at(X[0]))
+    original = at.perturb
+
+    def perturb(self, seed, start, stop):
+        asked.add(seed)
+        return original(self, seed, start, stop)
+
+    monkeypatch.setattr(at, "perturb", perturb)
+    explainer.verify(X, 1, queries=40)
+    assert len(asked) == 3  # the explanation, its pool, the reference
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+def test_purposes_are_distinct_numbers_above_zero(purpose):
+    """Trailing zeros in the entropy would make streams of different keys the same."""
+    assert purpose > 0
+    assert [int(p) for p in Purpose].count(int(purpose)) == 1
