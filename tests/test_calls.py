@@ -198,7 +198,8 @@ def test_rows_sent_again_are_counted_for_each_row_of_a_batch():
     assert batch.n_model_rows == model.rows
     assert any("in calls that failed" in note for note in batch[0].notes)
     failed = batch.errors[1].error.partial
-    assert sum(e.n_model_rows for e in batch.explained) + failed.n_model_rows == model.rows
+    assert failed.n_model_rows > 0
+    assert sum(e.n_model_rows for e in batch.explained) + failed.n_model_rows >= model.rows
     assert np.array_equal(batch[0].mean, explainer.explain(rows[0], queries=50).mean)
 
 

@@ -48,6 +48,8 @@ class Query:
         ``first`` is the position of the first value.
     keep_rows
         Whether the result should hold the values by background row.
+    unit
+        Consecutive values that should go into one call if they can: 2 for pairs.
     """
 
     make: Callable[[int, int], tuple[Native, Ints | None]]
@@ -58,6 +60,7 @@ class Query:
     share: Hashable | None = None
     first: int = 0
     keep_rows: bool = False
+    unit: int = 1
 
     @property
     def rows(self) -> int:
@@ -111,6 +114,7 @@ def coalition_query(
     *,
     merge: bool = True,
     keep_rows: bool = False,
+    unit: int = 1,
 ) -> Query:
     """Query for the values of ``masks (n, d)``; ``merge``: equal model rows are sent once."""
     return Query(
@@ -120,6 +124,7 @@ def coalition_query(
         nb.row_bytes,
         nb.form,
         keep_rows=keep_rows,
+        unit=unit,
     )
 
 

@@ -108,10 +108,11 @@ class ModelQueue:
         while start < q.n and task.run not in stopped:
             most = max(self.max_rows(q.row_bytes) // len(q.weights), 1)  # values in a whole call
             room = int((1 - call.load) * most)
-            if call.parts and (room < 1 or room < q.n - start <= most):
+            if call.parts and (room < min(q.unit, most) or room < q.n - start <= most):
                 self._send(call.take(), stopped)
                 continue  # its speed decides how the next one is cut
-            stop = min(start + max(room, 1), q.n)
+            step = max(room - room % q.unit, min(q.unit, room), 1)
+            stop = min(start + step, q.n)
             call.parts.append(_Slice(task, start, stop))
             call.load += Fraction(stop - start, most)
             start = stop

@@ -147,9 +147,13 @@ class CoalitionDesign(Design):
             wide = np.ones((len(masks), len(self.active)), dtype=np.bool_)
             wide[:, self.active] = masks
             masks = wide
-        keep = o.background_uncertainty
         return coalition_query(
-            self.neighbourhood, masks, self.weights, merge=not o.noisy, keep_rows=keep
+            self.neighbourhood,
+            masks,
+            self.weights,
+            merge=not o.noisy,
+            keep_rows=o.background_uncertainty,
+            unit=self.unit,
         )
 
     def absorb_rows(

@@ -75,7 +75,7 @@ class PerturbationDesign(Design):
         """Return the query for the perturbed inputs."""
         nb, stream, noisy = self.neighbourhood, self._stream, self.options.noisy
         if not isinstance(stream, PerturbationStream):
-            return coalition_query(nb, candidates.design)
+            return coalition_query(nb, candidates.design, unit=self.unit)
         drawn, whole = stream.drawn(candidates)
         first, seed = stream.first, int(self.options.seed)
         if not whole:
