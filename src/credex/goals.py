@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ from credex.checks import check_count, check_width
 from credex.designs.design import Design
 from credex.errors import BudgetError, InputError
 from credex.estimators.base import Estimator
+from credex.options import Options, OptionsDict
 from credex.stopping import AnyOf, RankingSettled, RelativeWidth, Rule, Width
 
-__all__ = ["Goals", "Plan"]
+__all__ = ["CallDict", "Goals", "Plan", "split_call"]
 
 RELATIVE_WIDTH = 0.2
 """Default precision: every interval at most this share of the largest importance."""
@@ -117,6 +118,22 @@ class Goals:
         usual = max(FIRST_LOOK, 4 * (design.d + 2))
         first = first_look(design.d, query_seconds, usual)
         return Plan(self.rules, ceiling, reason, max(min(first, ceiling), min(least, ceiling)))
+
+
+class CallDict(OptionsDict, total=False):
+    """Keywords of a call: goals and options."""
+
+    width: float | Sequence[float] | None
+    queries: int | None
+    max_queries: int | None
+    stop: Rule | None
+
+
+def split_call(call: Mapping[str, Any], defaults: Options) -> tuple[Goals, Options]:
+    """Split the keywords of a call into its goals and the options that replace the defaults."""
+    goals = {name: call[name] for name in Goals.__dataclass_fields__ if name in call}
+    given = {name: value for name, value in call.items() if name not in goals}
+    return Goals(**goals), defaults.override(given)
 
 
 def _all_coalitions(design: Design) -> int:

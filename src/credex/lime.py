@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from credex.designs.design import Context, Design
+from credex.designs.design import Design
 from credex.designs.focused import Focused
 from credex.designs.perturbations import PerturbationDesign
 from credex.domains import Neighbourhood
@@ -52,7 +52,7 @@ class BayesLIME(Explainer):
     _default_ceiling = 5_000
 
     def _pieces(
-        self, nb: Neighbourhood, goals: Goals, options: Options, context: Context, history: History
+        self, nb: Neighbourhood, goals: Goals, options: Options, history: History
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
         del goals
         if options.background_uncertainty:
@@ -61,13 +61,13 @@ class BayesLIME(Explainer):
         if isinstance(options.sampler, Focused):
             msg = "sampler='focused' is for BayesSHAP; BayesLIME draws at random"
             raise InputError(msg)
-        design = PerturbationDesign(nb, options, context, history)
+        design = PerturbationDesign(nb, options, self._context, history)
         kind: type[SurrogateEstimator | SurrogateProcess | CustomEstimator] = SurrogateEstimator
         if not isinstance(options.posterior, str):
             kind = CustomEstimator
         elif options.posterior == "gp":
             kind = SurrogateProcess
-        return design, kind(design, options, context), None, ()
+        return design, kind(design, options, self._context), None, ()
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
         return tuple(nb.feature_labels)

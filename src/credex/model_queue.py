@@ -184,7 +184,6 @@ class ModelQueue:
             for piece in pieces:
                 piece.hand_over(q.first, q.first + q.n, task)
 
-
     def _send_alone(self, task: _Task, stopped: dict[int, CredexError]) -> None:
         """Send a query by itself."""
         call = _Call()

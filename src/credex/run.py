@@ -296,26 +296,30 @@ class Run:
         if early and not spent and not complete:
             return
         estimate = self.estimator.fit(h)
-        if estimate is not None and estimate.exact:
-            for rule in plan.rules:
+        reason, converged = self._verdict(estimate)
+        if reason is None and spent:
+            if self._switched_at_the_end():
+                self._look()
+                return
+            reason = "exhausted" if design.unasked(h) < 1 else plan.ceiling_reason
+        self.state = self._state(estimate, reason, converged=converged)
+
+    def _verdict(self, estimate: Estimate | None) -> tuple[str | None, bool]:
+        """Why to stop with this estimate, and whether that means the precision was met."""
+        if estimate is None:
+            return None, False
+        if estimate.exact:
+            for rule in self.plan.rules:
                 if isinstance(rule, Width):
                     rule.limits(estimate.belief.mean)  # as many widths as outputs?
-            self.state = self._state(estimate, "exact", converged=True)
-            return
-        if estimate is not None and design.options.sampler_name != "exhaustive":
+            return "exact", True
+        if self.design.options.sampler_name != "exhaustive":
             look = self._state(estimate.for_rules, None)
-            for rule in plan.rules:
+            for rule in self.plan.rules:
                 reason = rule.check(look)
                 if reason is not None:
-                    self.state = self._state(estimate, reason, converged=rule.precise)
-                    return
-        if not spent:
-            self.state = self._state(estimate, None)
-        elif self._switched_at_the_end():
-            self._look()
-        else:
-            reason = "exhausted" if design.unasked(h) < 1 else plan.ceiling_reason
-            self.state = self._state(estimate, reason)
+                    return reason, rule.precise
+        return None, False
 
     def _switched_at_the_end(self) -> bool:
         """Let another estimator try with what was asked: nothing is left to ask."""

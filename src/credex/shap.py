@@ -7,7 +7,7 @@ from dataclasses import replace
 from credex import cells
 from credex.auto import choose_posterior
 from credex.designs.coalitions import CoalitionDesign
-from credex.designs.design import Context, Design, coalitions_of
+from credex.designs.design import Design, coalitions_of
 from credex.designs.focused import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
@@ -57,7 +57,7 @@ class BayesSHAP(Explainer):
     _default_ceiling = 2_000
 
     def _pieces(
-        self, nb: Neighbourhood, goals: Goals, options: Options, context: Context, history: History
+        self, nb: Neighbourhood, goals: Goals, options: Options, history: History
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
         if options.kernel is not None or not options.robust:
             msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
@@ -71,7 +71,7 @@ class BayesSHAP(Explainer):
         if options.posterior != "gp" and isinstance(options.sampler, Focused):
             msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
             raise InputError(msg)
-        design = CoalitionDesign(nb, options, context, history)
+        design = CoalitionDesign(nb, options, self._context, history)
         kind: type[ShapleyEstimator | PairProcess | CoalitionProcess | CustomEstimator]
         kind = ShapleyEstimator
         if not isinstance(options.posterior, str):
@@ -81,7 +81,7 @@ class BayesSHAP(Explainer):
         switch = None
         if may_switch and options.query_seconds is not None:
             switch = Switch(design, history, options.query_seconds)
-        return design, kind(design, options, context), switch, why
+        return design, kind(design, options, self._context), switch, why
 
     def _posterior(
         self, o: Options, goals: Goals, nb: Neighbourhood

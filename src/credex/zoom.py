@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation import Explanation
-from credex.cells import clean
 from credex.formatting import shorten
 
 

@@ -55,11 +55,11 @@ class CoalitionDesign(Design):
         if options.background_uncertainty and nb.by_masks:
             msg = "background_uncertainty=True needs a background; masks have none"
             raise InputError(msg)
-        if options.background_uncertainty and history.full is not None:
-            if history.base_by_row is None:
-                msg = "what was asked before does not say which background row gave what: explain "
-                msg += "anew with background_uncertainty=True"
-                raise InputError(msg)
+        continued = history.full is not None
+        if options.background_uncertainty and continued and history.base_by_row is None:
+            msg = "what was asked before does not say which background row gave what: explain "
+            msg += "anew with background_uncertainty=True"
+            raise InputError(msg)
 
     @property
     def uniform(self) -> bool:

@@ -1,0 +1,269 @@
+"""`Preparation`: from an instance and options to a run, and from its state to an explanation."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Unpack
+
+import numpy as np
+
+from credex.blackbox import BlackBox
+from credex.designs.design import Context, Design, resolve_sampler
+from credex.designs.samplers import check_still_random
+from credex.domains import Domain, Neighbourhood, Tabular
+from credex.errors import InputError
+from credex.estimators.base import Estimate, Estimator
+from credex.estimators.switch import Switch
+from credex.explanation import Explanation
+from credex.explanation_base import Instance
+from credex.game import LOGIT_CLIP
+from credex.goals import Goals
+from credex.history import History
+from credex.model_queue import ModelQueue
+from credex.options import Options, OptionsDict
+from credex.posteriors import Belief, Prior
+from credex.run import Run, State
+from credex.stopping import Forecast
+
+__all__ = ["Case", "Preparation", "Start"]
+
+WITHOUT_REMAINDER = "all that was asked adds up without a remainder; what was not asked need not"
+"""Note on intervals without width that are not exact: a rare interaction would not show."""
+
+Start = Explanation | Forecast | None
+"""What a run may continue."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One instance to explain, its cohort, and the explanation to continue from."""
+
+    x: Any
+    cohort: Any = None
+    start: Explanation | None = None
+
+
+class Preparation(ABC):
+    """The private half of `credex.explainer.Explainer`: builds runs."""
+
+    method: ClassVar[str]
+    _kind: ClassVar[Literal["coalitions", "perturbations"]]
+    _default_sampler: ClassVar[str]
+    _default_prior: ClassVar[Prior]
+    _default_ceiling: ClassVar[int]
+
+    def __init__(
+        self,
+        model: Any,
+        data: Any,
+        *,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> None:
+        if isinstance(data, Domain):
+            if groups is not None:
+                msg = "give groups= to the domain (cx.Tabular(X, groups=…)), not to the explainer"
+                raise InputError(msg)
+            self.domain: Domain = data
+        else:
+            self.domain = Tabular(data, groups=groups)
+        self.model = model
+        self.options = Options().override(options)
+        self._boxes: dict[Any, BlackBox] = {}
+        self._context = Context()
+        self._box(self.options.target)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without what can be made again."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_boxes", "_context")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._boxes, self._context = {}, Context()
+
+    def __repr__(self) -> str:
+        model = self.model if isinstance(self.model, type) else type(self.model)
+        name = getattr(self.model, "__name__", model.__name__)
+        return f"<{self.method} of {name} on {type(self.domain).__name__}>"
+
+    @abstractmethod
+    def _pieces(
+        self, nb: Neighbourhood, goals: Goals, options: Options, history: History
+    ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
+        """Choose design, estimator and, if the estimator may change, a switch; and say why."""
+
+    @abstractmethod
+    def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
+        """Return each feature as a condition or with its value."""
+
+    @abstractmethod
+    def _units(self, nb: Neighbourhood) -> tuple[str, ...]:
+        """Return what one unit of each importance means."""
+
+    def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
+        """Return what a reader should know of the data and the link."""
+        notes = [f"switched off: {nb.removal}"] if nb.removal else []
+        if options.link == "logit":
+            clip = f"{LOGIT_CLIP:.0e}".replace("e-0", "e-")
+            notes.append(f"in log-odds; probabilities are kept {clip} away from 0 and 1")
+        return tuple(notes)
+
+    def _begin(self, case: Case, goals: Goals, options: Options, queue: ModelQueue) -> Run:
+        """Plan the run of one instance; every check that needs no model happens here."""
+        if self.domain.names is not None:  # else instances differ in their features
+            goals.check_ranking(len(self.domain.names))
+        nb = self._neighbourhood(case)
+        history, start = History(), case.start
+        if start is not None:
+            self._check_instance(
+                nb, start, "start= is an explanation of another instance; leave it out"
+            )
+            history = start.history
+            if options.posterior == "auto" and start.sampler == "focused":
+                options = replace(options, posterior="gp")  # a regression needs random pairs
+        resolved = self._resolved(options)
+        if resolved.prior is not None:
+            resolved.prior.check(len(nb.names))
+        design, estimator, switch, why = self._pieces(nb, goals, resolved, history)
+        if start is not None:
+            sampler = design.options.sampler
+            check_still_random(start.sampler, sampler, design.options.sampler_name)
+        cost = None if switch is None else switch.query_seconds
+        plan = goals.plan(design, estimator, self._default_ceiling, cost)
+        notes = (*why, *self._notes(nb, options))
+        run = Run(
+            *(design, estimator, plan, history),
+            lambda state: self._explanation(run, state, options, notes, case.cohort),
+            model=queue.box.token,
+            together=queue.is_quick(nb.row_bytes),
+            switch=switch,
+        )
+        return run
+
+    def _explanation(
+        self, run: Run, state: State, options: Options, notes: tuple[str, ...], cohort: Any
+    ) -> Explanation:
+        """Make the explanation of a state."""
+        nb, h = run.design.neighbourhood, state.history
+        k = 1 if h.full is None else len(h.full)
+        estimate = state.estimate or Estimate.unknown(len(nb.names), k)
+        if not estimate.exact and fits_exactly(estimate.belief):
+            notes = (*notes, *estimate.notes, WITHOUT_REMAINDER)
+        else:
+            notes = (*notes, *estimate.notes)
+        if h.failed_rows:
+            notes += (f"{h.failed_rows:,} model rows were sent in calls that failed",)
+        instance = Instance(
+            names=tuple(nb.names),
+            feature_values=tuple(nb.values),
+            labels=self._labels(nb),
+            units=self._units(nb),
+            label=nb.label,
+            payload=nb.payload(),
+            data_digest=self._digest(nb),
+        )
+        settings = {
+            **self._fingerprint(options),
+            "seed": int(options.seed),
+            "sampler": run.design.options.sampler_name,
+            "cohort": cohort,
+            "options": options.stored(),
+        }
+        return Explanation(
+            method=self.method,
+            instance=instance,
+            outputs=self._box(options.target).output_names(k),
+            estimate=estimate,
+            history=run.design.without_repeat(h),
+            level=state.level,
+            seconds=state.seconds,
+            stop_reason=state.stop_reason or "running",
+            converged=state.converged,
+            settings=settings,
+            notes=notes,
+        )
+
+    def _resolved(self, options: Options) -> Options:
+        """Return the options with sampler and prior as objects."""
+        prior = options.prior
+        if prior is None:
+            prior = Prior() if options.paper else self._default_prior
+        sampler = resolve_sampler(
+            options.sampler, self._default_sampler, posterior=options.posterior
+        )
+        return replace(options, sampler=sampler, prior=prior)
+
+    def _queue(self, options: Options, shared: Any = None) -> ModelQueue:
+        return ModelQueue(self._box(options.target), self.domain.concat, options.batch_rows, shared)
+
+    def _box(self, target: Any) -> BlackBox:
+        """Return the model with this target: the same one each time, which knows its speed."""
+        key = (type(target), target)  # 1 and True are not the same target
+        try:
+            return self._boxes.setdefault(key, self._boxes.get(key) or BlackBox(self.model, target))
+        except TypeError:  # not hashable
+            return BlackBox(self.model, target)
+
+    def _neighbourhood(self, case: Case) -> Neighbourhood:
+        if case.cohort is None:
+            return self.domain.at(case.x)
+        if not isinstance(self.domain, Tabular):
+            msg = "cohort= works with cx.Tabular only"
+            raise InputError(msg)
+        return self.domain.at(case.x, cohort=case.cohort)
+
+    # -- continuing ----------------------------------------------------------------------------
+
+    def _started(self, start: Start, options: Options) -> Explanation | None:
+        e = start.asked if isinstance(start, Forecast) else start
+        if e is None:
+            return None
+        if not isinstance(e, Explanation):
+            msg = f"start must be a Forecast or an Explanation; got {type(e).__name__}"
+            raise InputError(msg)
+        names = self.domain.names  # None: the instances themselves are compared
+        if e.method != self.method or (names is not None and e.names != tuple(names)):
+            msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
+            raise InputError(msg)
+        for key, value in self._fingerprint(options).items():
+            if e.settings.get(key) != value:
+                msg = f"this explanation was made with {key}={e.settings.get(key)!r}, "
+                msg += f"now it is {value!r}: what was asked does not fit"
+                raise InputError(msg)
+        return e
+
+    def _check_instance(self, nb: Neighbourhood, start: Explanation, other: str) -> None:
+        """Raise if ``start`` explains another instance (``other`` says so), or other data."""
+        if json.dumps(nb.payload(), default=str) != json.dumps(start.payload, default=str):
+            raise InputError(other)
+        digest = self._digest(nb)
+        if start.data_digest is not None and digest is not None and digest != start.data_digest:
+            msg = "this explanation was made of other data (rows, weights or bins) than the "
+            msg += "explainer has now: what was asked does not fit. Begin anew"
+            raise InputError(msg)
+
+    def _digest(self, nb: Neighbourhood) -> str | None:
+        """Return the hash of the data behind a table's neighbourhood."""
+        found = getattr(nb, "digest", None)
+        return None if found is None else str(found(self._kind))
+
+    def _fingerprint(self, o: Options) -> dict[str, Any]:
+        """Return what must agree for two runs to share what was asked."""
+        target = o.target if o.target is None or isinstance(o.target, str) else int(o.target)
+        return {
+            "target": target,
+            "link": o.link,
+            "noisy": o.noisy,
+            "recipe": o.recipe,
+            "paired": bool(self._resolved(o).sampler.paired),
+            "kernel": repr(o.kernel),
+        }
+
+
+def fits_exactly(belief: Belief) -> bool:
+    """Whether nothing is left over but rounding, although not all importances are zero."""
+    largest = float(np.abs(belief.mean).max(initial=0.0))
+    return largest > 0 and bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest)
