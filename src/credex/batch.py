@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,7 +127,7 @@ def explain_batch(
 def _together(batch: _Batch, queue: ModelQueue, todo: Sequence[int]) -> None:
     """Advance many runs side by side, as many as fill a model call."""
     waiting = iter(todo)
-    active: dict[int, tuple[Run, Fraction]] = {}
+    active: dict[int, tuple[Run, float]] = {}
     try:
         while True:
             _refill(batch, queue, waiting, active)
@@ -154,7 +153,7 @@ def _refill(
     batch: _Batch, queue: ModelQueue, waiting: Iterator[int], active: dict[int, Any]
 ) -> None:
     """Begin rows until what they are expected to ask for fills a call."""
-    load = sum((load for _, load in active.values()), Fraction(0))
+    load = sum((load for _, load in active.values()), 0.0)
     while load < 1 or not active:
         i = next(waiting, None)
         if i is None:
@@ -166,7 +165,7 @@ def _refill(
             continue
         plan, design = run.plan, run.design
         rows = (plan.first_look if plan.rules else plan.ceiling) * design.rows_per_query
-        share = Fraction(rows, queue.max_rows(design.neighbourhood.row_bytes))
+        share = rows / queue.max_rows(design.neighbourhood.row_bytes)
         active[i] = (run, share)
         load += share
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 
@@ -30,6 +29,10 @@ PROBE_ROWS = 64
 
 LARGER = 2
 """Rows this many times larger than those of the last call may take longer than was measured."""
+
+
+ROUNDING = 1e-6
+"""Of shares of a call, which are added up."""
 
 
 class ModelQueue:
@@ -107,16 +110,16 @@ class ModelQueue:
         q, start = task.query, 0
         while start < q.n and task.run not in stopped:
             most = max(self.max_rows(q.row_bytes) // len(q.weights), 1)  # values in a whole call
-            room = int((1 - call.load) * most)
+            room = int((1 - call.load) * most + ROUNDING)
             if call.parts and (room < min(q.unit, most) or room < q.n - start <= most):
                 self._send(call.take(), stopped)
                 continue  # its speed decides how the next one is cut
             step = max(room - room % q.unit, min(q.unit, room), 1)
             stop = min(start + step, q.n)
             call.parts.append(_Slice(task, start, stop))
-            call.load += Fraction(stop - start, most)
+            call.load += (stop - start) / most
             start = stop
-        if call.load >= 1:
+        if call.load >= 1 - ROUNDING:
             self._send(call.take(), stopped)
 
     def _send(self, parts: Sequence[_Slice], stopped: dict[int, CredexError]) -> None:
@@ -259,11 +262,11 @@ class _Call:
     """Slices that will be sent together, and the share of a call that they take."""
 
     parts: list[_Slice] = field(default_factory=list)
-    load: Fraction = Fraction(0)
+    load: float = 0.0
 
     def take(self) -> list[_Slice]:
         """Return the slices and begin anew."""
-        out, self.parts, self.load = self.parts, [], Fraction(0)
+        out, self.parts, self.load = self.parts, [], 0.0
         return out
 
 

@@ -74,6 +74,7 @@ class Preparation(ABC):
         self.options = Options().override(options)
         self._boxes: dict[Any, BlackBox] = {}
         self._context = Context()
+        self._resolved_defaults: tuple[Options, Options] | None = None
         self._box(self.options.target)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -187,14 +188,19 @@ class Preparation(ABC):
         )
 
     def _resolved(self, options: Options) -> Options:
-        """Return the options with sampler and prior as objects."""
+        """Return the options with sampler and prior as objects; made once for the defaults."""
+        if self._resolved_defaults is not None and self._resolved_defaults[0] is options:
+            return self._resolved_defaults[1]
         prior = options.prior
         if prior is None:
             prior = Prior() if options.paper else self._default_prior
         sampler = resolve_sampler(
             options.sampler, self._default_sampler, posterior=options.posterior
         )
-        return replace(options, sampler=sampler, prior=prior)
+        resolved = replace(options, sampler=sampler, prior=prior)
+        if options is self.options:
+            self._resolved_defaults = (options, resolved)
+        return resolved
 
     def _queue(self, options: Options, shared: Any = None) -> ModelQueue:
         return ModelQueue(self._box(options.target), self.domain.concat, options.batch_rows, shared)

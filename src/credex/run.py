@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from credex.designs.design import Design, Request
-from credex.designs.samplers import Predictive
+from credex.designs.samplers import Candidates
 from credex.errors import CredexError, InterruptedRun, ModelError
 from credex.estimators.base import Estimate, Estimator
 from credex.estimators.switch import Switch
@@ -29,6 +29,9 @@ from credex.threads import one_blas_thread
 from credex.typing import Floats
 
 __all__ = ["Run", "State", "drive"]
+
+UNUSED = np.random.default_rng(0)
+"""Generator for samplers that take perturbations as they come and draw nothing."""
 
 MAX_FORECAST_FEATURES = 200
 """Features up to which looks are planned by a forecast; above, they are a quarter apart."""
@@ -136,7 +139,7 @@ class Run:
         self.design.recheck = design.recheck and history.model is not model
         self.estimator.sequential = bool(plan.rules)
         history = history.in_pairs() if design.paired else history
-        self.history = replace(history, model=model)
+        self.history = history if history.model is model else replace(history, model=model)
         self.together = together and not self._clocks
         self.error: CredexError | None = None
         self.switch_reason: str | None = None
@@ -207,7 +210,7 @@ class Run:
             if self.plan.rules:
                 n = min(n, max(self.plan.first_look - h.n_queries - cost, 2))
             if n >= design.unit:
-                candidates = design.choose(h, n, self._predictive(), self._rng)
+                candidates = self._choose(n)
         return design.request(h, candidates, ceiling, ends=ends)
 
     def _next(self) -> Request | None:
@@ -217,21 +220,19 @@ class Run:
             if n == 0:  # another estimator took over: look at what is there
                 self._look()
                 continue
-            chosen = self.design.choose(self.history, n, self._predictive(), self._rng)
+            chosen = self._choose(n)
             if len(chosen):
                 return self.design.request(self.history, chosen, self.plan.ceiling)
             self.end("exhausted")
         return None
 
-    def _predictive(self) -> Predictive | None:
-        """Return what an adaptive sampler reads."""
-        uniform = getattr(self.design.options.sampler, "uniform", False)
-        return None if uniform else self.estimator.predictive(self.history)
-
-    @property
-    def _rng(self) -> np.random.Generator:
-        seed = int(self.design.options.seed)
-        return spawn(seed, Purpose.SAMPLER, self.history.rows.n)
+    def _choose(self, n: int) -> Candidates:
+        """Let the sampler choose; an adaptive one reads the posterior and may draw."""
+        h, options = self.history, self.design.options
+        if getattr(options.sampler, "uniform", False):
+            return self.design.choose(h, n, None, UNUSED)
+        rng = spawn(int(options.seed), Purpose.SAMPLER, h.rows.n)
+        return self.design.choose(h, n, self.estimator.predictive(h), rng)
 
     def _step(self) -> int:
         """How many perturbations to ask before the next look; 0 if the estimator was switched."""
