@@ -27,6 +27,7 @@ from credex.errors import (
     ModelRaisedError,
     RandomModelError,
 )
+from credex.estimators.forecast import Forecast, perturbations_to_go
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.kernels import Exponential, shapley_kernel
@@ -35,15 +36,7 @@ from credex.models import from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.shap import BayesSHAP
-from credex.stopping import (
-    Forecast,
-    Queries,
-    RankingSettled,
-    RelativeWidth,
-    WallClock,
-    Width,
-    perturbations_to_go,
-)
+from credex.stopping import Queries, RankingSettled, RelativeWidth, WallClock, Width
 from credex.verify import Verification
 
 __version__ = "0.1.0"

@@ -16,7 +16,7 @@ It may be done before the regression can have a first look. Below, the regressio
 (its arithmetic is next to nothing), and then forecasts decide.
 """
 
-SOONER = 5e-4
+DEAR_LOOK = 5e-4
 """From this cost of a query on such a run looks first after three queries a feature, not four."""
 
 GAIN = 5.0
@@ -135,13 +135,6 @@ def switch_reason(p: Prospect, process: float) -> str | None:
     if p.more * p.query_seconds <= process * p.query_seconds + thinking:
         return None
     return f"{from_here}: at {_milliseconds(p.query_seconds)} fewer queries pay"
-
-
-def first_look(d: int, query_seconds: float | None, usual: int) -> int:
-    """Queries before the first look of a run that may hand over, ``usual`` if they are cheap."""
-    if query_seconds is None or query_seconds < SOONER:
-        return usual
-    return min(usual, 3 * (d + 2))
 
 
 def _milliseconds(query_seconds: float) -> str:

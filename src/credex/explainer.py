@@ -12,16 +12,16 @@ import numpy as np
 from credex.batch import explain_batch
 from credex.checks import check_count, check_width
 from credex.errors import BudgetError, InputError
+from credex.estimators.forecast import Forecast
 from credex.explanation import Explanation
 from credex.explanations import Explanations
-from credex.goals import CallDict, Goals, split_call
 from credex.model_queue import ModelQueue
 from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
 from credex.preparation import Case, Preparation, Start
 from credex.run import Run, State, drive
 from credex.seeds import Purpose, child, spawn
-from credex.stopping import Forecast, Rule, Width
+from credex.stopping import CallDict, Goals, Rule, Width, split_call
 from credex.verify import MAX_EXACT, REFERENCE_FACTOR, REFERENCE_QUERIES, Verification, compare
 from credex.zoom import largest_parts, zoom_note
 

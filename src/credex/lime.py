@@ -12,10 +12,10 @@ from credex.estimators.process_surrogate import SurrogateProcess
 from credex.estimators.surrogate import SurrogateEstimator
 from credex.estimators.switch import Switch
 from credex.explainer import Explainer
-from credex.goals import Goals
 from credex.history import History
 from credex.options import Options
 from credex.posteriors import Prior
+from credex.stopping import Goals
 
 __all__ = ["BayesLIME"]
 

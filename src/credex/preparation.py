@@ -10,23 +10,24 @@ from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
+from credex.auto import DEAR_LOOK
 from credex.blackbox import BlackBox
 from credex.designs.design import Context, Design, resolve_sampler
 from credex.designs.samplers import check_still_random
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Estimate, Estimator
+from credex.estimators.forecast import Forecast
 from credex.estimators.switch import Switch
 from credex.explanation import Explanation
 from credex.explanation_base import Instance
 from credex.game import LOGIT_CLIP
-from credex.goals import Goals
 from credex.history import History
 from credex.model_queue import ModelQueue
 from credex.options import Options, OptionsDict
 from credex.posteriors import Belief, Prior
 from credex.run import Run, State
-from credex.stopping import Forecast
+from credex.stopping import Goals
 
 __all__ = ["Case", "Preparation", "Start"]
 
@@ -132,8 +133,8 @@ class Preparation(ABC):
         if start is not None:
             sampler = design.options.sampler
             check_still_random(start.sampler, sampler, design.options.sampler_name)
-        cost = None if switch is None else switch.query_seconds
-        plan = goals.plan(design, estimator, self._default_ceiling, cost)
+        dear = switch is not None and switch.query_seconds >= DEAR_LOOK
+        plan = goals.plan(design, estimator.minimum, self._default_ceiling, dear=dear)
         notes = (*why, *self._notes(nb, options))
         run = Run(
             *(design, estimator, plan, history),

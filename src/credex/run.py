@@ -16,15 +16,15 @@ from credex.designs.design import Design, Request
 from credex.designs.samplers import Candidates
 from credex.errors import CredexError, InterruptedRun, ModelError
 from credex.estimators.base import Estimate, Estimator
+from credex.estimators.forecast import Forecast
 from credex.estimators.switch import Switch
 from credex.explanation import Explanation
 from credex.game import Query, Result
-from credex.goals import Plan
 from credex.history import History
 from credex.model_queue import ModelQueue
 from credex.posteriors import Belief
 from credex.seeds import Purpose, spawn
-from credex.stopping import Forecast, RelativeWidth, Rule, WallClock, Width
+from credex.stopping import Plan, RelativeWidth, Rule, WallClock, Width
 from credex.threads import one_blas_thread
 from credex.typing import Floats
 

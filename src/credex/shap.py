@@ -16,10 +16,10 @@ from credex.estimators.process_shapley import CoalitionProcess, PairProcess
 from credex.estimators.shapley import ShapleyEstimator
 from credex.estimators.switch import Switch
 from credex.explainer import Explainer
-from credex.goals import Goals
 from credex.history import History
 from credex.options import Options
 from credex.posteriors.geometry import FLAT
+from credex.stopping import Goals
 
 __all__ = ["BayesSHAP"]
 

@@ -6,19 +6,26 @@ says whether stopping there means that the requested precision was met. Rules co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from credex.checks import check_count, check_level, check_positive, check_width
-from credex.errors import InputError
-from credex.posteriors.student import quantile
+from credex.checks import check_count, check_positive, check_width
+from credex.errors import BudgetError, InputError
+from credex.options import Options, OptionsDict
+from credex.posteriors import Belief
 from credex.typing import Floats
 
-if TYPE_CHECKING:
-    from credex.posteriors import Belief, LinearPosterior
+RELATIVE_WIDTH = 0.2
+"""Default precision: every interval at most this share of the largest importance."""
+
+MAX_EXHAUSTIVE = 2**20
+"""Maximum number of coalitions that are enumerated."""
+
+FIRST_LOOK = 64
+"""Queries before the first look, or four for each feature if that is more."""
 
 RANK_DRAWS = 4_000
 """Draws behind `RankingSettled` at each look."""
@@ -203,81 +210,149 @@ class Queries(Combines):
         return "queries" if look.n_queries >= self.limit else None
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """How much further it is to a width (perturbations-to-go).
+class Budgeted(Protocol):
+    """What a plan needs to know of a design."""
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """Options of the run."""
+        ...
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether its perturbations can be listed."""
+        ...
+
+    @property
+    def everything(self) -> float:
+        """Queries after which nothing is left to ask."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """When to look and when to stop.
 
     Attributes
     ----------
-    queries
-        Queries still to ask, after those already spent; 0 if the width is met. Infinite if it
-        cannot be met (a noisy limit, or a prior too strong).
-    low, high
-        A range for ``queries``: the residual variance is itself an estimate.
-    model_rows, seconds
-        The same in rows of the model and in seconds.
-    n_queries
-        Seed queries spent on the forecast.
-    width, level
-        What was asked for.
-    asked
-        The seed queries themselves: ``explain(x, start=forecast)`` goes on from them.
+    rules
+        Looked at after every fit; none: all queries are asked at once.
+    ceiling, ceiling_reason
+        Maximum number of queries, and the ``stop_reason`` of reaching it.
+    first_look
+        Queries before the first look.
     """
 
-    queries: float
-    low: float
-    high: float
-    model_rows: float
-    seconds: float
-    n_queries: int
-    width: float | tuple[float, ...]
-    level: float
-    asked: Any = None
+    rules: tuple[Rule, ...]
+    ceiling: int
+    ceiling_reason: str
+    first_look: int
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """``width``, ``queries``, ``max_queries`` and ``stop`` of a call; checked when made."""
+
+    width: float | Sequence[float] | None = None
+    queries: int | None = None
+    max_queries: int | None = None
+    stop: Rule | None = None
+
+    def __post_init__(self) -> None:
+        if self.width is not None:
+            check_width(self.width)
+        for name in ("queries", "max_queries"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        given: Any = self.stop
+        if given is not None and (not isinstance(given, Rule) or isinstance(given, type)):
+            msg = f"stop must be a rule such as RankingSettled(3, 0.95); got {given!r}"
+            raise InputError(msg)
 
     @property
-    def total(self) -> float:
-        """Spent and still to ask."""
-        return self.n_queries + self.queries
+    def rules(self) -> tuple[Rule, ...]:
+        """Stopping rules; none if only ``queries`` was given."""
+        out: list[Rule] = [] if self.width is None else [Width(self.width)]
+        if self.stop is not None:
+            out += list(self.stop.rules) if isinstance(self.stop, AnyOf) else [self.stop]
+        if not out and self.queries is None:
+            out.append(RelativeWidth(RELATIVE_WIDTH))
+        return tuple(out)
 
-    def __str__(self) -> str:
-        if not np.isfinite(self.queries):
-            return f"width {self.width} cannot be reached"
-        return (
-            f"{self.queries:,.0f} more queries ({self.low:,.0f} to {self.high:,.0f}) "
-            f"to width {self.width} at level {self.level:g}: about {self.seconds:.2g} s, "
-            f"{self.model_rows:,.0f} model rows; {self.n_queries} spent"
-        )
+    @property
+    def ceiling(self) -> tuple[int | None, str]:
+        """Maximum number of queries (``None``: the default), and its name."""
+        known = [(n, name) for n, name in self._limits() if n is not None]
+        return min(known, key=lambda limit: limit[0]) if known else (None, "ceiling")
+
+    def _limits(self) -> tuple[tuple[int | None, str], ...]:
+        return (self.queries, "queries"), (self.max_queries, "max_queries")
+
+    def check_ranking(self, d: int) -> None:
+        """Raise if the top k are all d features: their set is settled before a query is asked."""
+        for rule in self.rules if len(self.rules) == 1 else ():
+            if isinstance(rule, RankingSettled) and rule.k >= d and not rule.ordered:
+                msg = f"RankingSettled(k={rule.k}) says nothing of {d} features: all of them are "
+                msg += f"always among the top {rule.k}. Use a smaller k, or ordered=True"
+                raise InputError(msg)
+
+    def plan(
+        self,
+        design: Budgeted,
+        minimum: int,
+        default_ceiling: int,
+        *,
+        dear: bool = False,
+    ) -> Plan:
+        """Plan the run of one instance; too small a budget fails here, before any query.
+
+        ``minimum``: queries of the smallest fit. ``dear``: queries are expensive, and another
+        estimator may take over: look sooner.
+        """
+        ceiling, reason = self.ceiling
+        exhaustive = design.options.sampler_name == "exhaustive"
+        least = _all_coalitions(design) if exhaustive else minimum
+        if ceiling is not None and ceiling < least:
+            kind = "gp" if design.options.posterior == "gp" else "linear"
+            what = "to enumerate all coalitions" if exhaustive else f"with the {kind} posterior"
+            msg = f"{reason}={ceiling} is too few for {design.d} features {what}: "
+            msg += f"it takes at least {least}"
+            raise BudgetError(msg, minimum=least)
+        if ceiling is None:
+            ceiling = least if exhaustive else max(default_ceiling, least)
+        first = max(FIRST_LOOK, 4 * (design.d + 2))
+        first = min(first, 3 * (design.d + 2)) if dear else first
+        return Plan(self.rules, ceiling, reason, max(min(first, ceiling), min(least, ceiling)))
 
 
-def perturbations_to_go(
-    posterior: LinearPosterior,
-    width: float,
-    level: float = 0.95,
-    mean_proximity: float | None = None,
-) -> float:
-    """Return the paper's G (Eq. 9): further perturbations to an interval of HALF-width ``width``.
+class CallDict(OptionsDict, total=False):
+    """Keywords of a call: goals and options."""
 
-    G = 4·s² / (π̄ · [W/Φ⁻¹(α)]²) − S, with S the rows of ``posterior`` and π̄ their mean weight.
-    W is the half-width here and nowhere else in credex; the formula holds for masks of fair coins
-    without an intercept, and for few features it asks for too much. ``explainer.forecast`` does
-    better.
+    width: float | Sequence[float] | None
+    queries: int | None
+    max_queries: int | None
+    stop: Rule | None
 
-    Parameters
-    ----------
-    posterior
-        Estimate on the S seed perturbations.
-    width
-        Half-width W.
-    level
-        Two-sided level α.
-    mean_proximity
-        π̄; by default the mean weight of the posterior's rows.
-    """
-    w = check_width(width)
-    if isinstance(w, tuple):
-        msg = "perturbations_to_go takes one width"
+
+def split_call(call: Mapping[str, Any], defaults: Options) -> tuple[Goals, Options]:
+    """Split the keywords of a call into its goals and the options that replace the defaults."""
+    goals = {name: call[name] for name in Goals.__dataclass_fields__ if name in call}
+    given = {name: value for name, value in call.items() if name not in goals}
+    return Goals(**goals), defaults.override(given)
+
+
+def _all_coalitions(design: Budgeted) -> int:
+    """Queries that enumerating takes, if it can be done at all."""
+    if design.options.noisy or not design.enumerable:
+        msg = "sampler='exhaustive' needs masks and a model without noise"
         raise InputError(msg)
-    z = quantile(check_level(level), np.inf)
-    weight = posterior.moments.weight / posterior.n if mean_proximity is None else mean_proximity
-    s2 = float(np.max(posterior.s2))
-    return float(4 * s2 / (weight * (w / z) ** 2) - posterior.n)
+    if design.everything > MAX_EXHAUSTIVE:
+        msg = f"{design.d} features have 2^{design.d} coalitions; at most {MAX_EXHAUSTIVE:,} "
+        msg += "are enumerated. Leave sampler='exhaustive' and posterior='exact' out"
+        raise BudgetError(msg, minimum=MAX_EXHAUSTIVE + 1)
+    return int(design.everything)

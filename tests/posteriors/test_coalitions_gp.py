@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.designs.sequences import all_masks
+from credex.designs.bernoulli import all_masks
 from credex.posteriors.coalitions_gp import AllCoalitions
 from credex.posteriors.surrogate_gp import Conditioned
 from credex.posteriors.surrogate_kernel import Kernel

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import credex as cx
+from credex.designs.bernoulli import all_masks
 from credex.designs.focused import signs
-from credex.designs.sequences import ShapleySequence, all_masks
+from credex.designs.shapley import ShapleySequence
 from credex.posteriors import evidence, surrogate_kernel
 from credex.posteriors.discrete_outputs import Jumps, repeats
 from credex.posteriors.gp import fit_kernel

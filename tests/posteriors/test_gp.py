@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import credex as cx
+from credex.designs.bernoulli import all_masks
 from credex.designs.focused import plan, signs
-from credex.designs.sequences import ShapleySequence, all_masks
+from credex.designs.shapley import ShapleySequence
 from credex.posteriors.evidence import Evidence, default_kernel
 from credex.posteriors.gp import Conditioned, at_least_noise, fit_kernel
 from credex.posteriors.mask_kernel import MaskKernel

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import credex as cx
-from credex.designs.sequences import ShapleySequence, all_masks
+from credex.designs.bernoulli import all_masks
+from credex.designs.shapley import ShapleySequence
 from credex.kernels import shapley_kernel
 from credex.posteriors import ExactPosterior, ShapleyPosterior
 from credex.posteriors.geometry import Geometry

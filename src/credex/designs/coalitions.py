@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from credex.designs.bernoulli import BernoulliSequence
 from credex.designs.design import Context, Design, coalitions_of
 from credex.designs.samplers import Candidates, Predictive
-from credex.designs.sequences import BernoulliSequence, Sequence, ShapleySequence
+from credex.designs.shapley import Sequence, ShapleySequence
 from credex.designs.stream import MaskStream
 from credex.domains import Neighbourhood
 from credex.errors import BudgetError, InputError

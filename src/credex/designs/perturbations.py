@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from credex.designs.bernoulli import BernoulliSequence
 from credex.designs.design import Context, Design, coalitions_of
 from credex.designs.samplers import Candidates
-from credex.designs.sequences import BernoulliSequence
 from credex.designs.stream import MaskStream, PerturbationStream
 from credex.domains import Neighbourhood
 from credex.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from credex.designs.samplers import Candidates
-from credex.designs.sequences import Sequence
+from credex.designs.shapley import Sequence
 from credex.domains import Neighbourhood, Perturbations
 from credex.typing import Masks
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from credex.designs.design import Context, Design
 from credex.designs.samplers import Predictive
+from credex.estimators.forecast import Forecast
 from credex.history import History
 from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior, Prior
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
 
 __all__ = ["CustomEstimator", "Estimate", "Estimator", "nonzero_width", "spread_over"]

@@ -8,19 +8,31 @@ interval reaches its limit is found by bisection.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from credex.checks import check_level, check_width
+from credex.errors import InputError
 from credex.history import History
 from credex.posteriors import LinearPosterior, ShapleyPosterior
 from credex.posteriors.sandwich import projected_meat
 from credex.posteriors.strata import strata
 from credex.posteriors.student import quantile
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats
 
-__all__ = ["forecast_of", "linear_spread", "met_forecast", "shapley_spread", "solve_forecast"]
+__all__ = [
+    "Forecast",
+    "forecast_of",
+    "linear_spread",
+    "met_forecast",
+    "perturbations_to_go",
+    "shapley_spread",
+    "solve_forecast",
+]
 
 UPPER_DECILE = 1.2815515655446004
 """90 % quantile of the normal distribution."""
@@ -30,6 +42,52 @@ MAX_ROWS = 1e12
 
 Spread = Callable[[float], tuple[Floats, float]]
 """Rows (or units) in all → scale ``(d, k)`` of the features and degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How much further it is to a width (perturbations-to-go).
+
+    Attributes
+    ----------
+    queries
+        Queries still to ask, after those already spent; 0 if the width is met. Infinite if it
+        cannot be met (a noisy limit, or a prior too strong).
+    low, high
+        A range for ``queries``: the residual variance is itself an estimate.
+    model_rows, seconds
+        The same in rows of the model and in seconds.
+    n_queries
+        Seed queries spent on the forecast.
+    width, level
+        What was asked for.
+    asked
+        The seed queries themselves: ``explain(x, start=forecast)`` goes on from them.
+    """
+
+    queries: float
+    low: float
+    high: float
+    model_rows: float
+    seconds: float
+    n_queries: int
+    width: float | tuple[float, ...]
+    level: float
+    asked: Any = None
+
+    @property
+    def total(self) -> float:
+        """Spent and still to ask."""
+        return self.n_queries + self.queries
+
+    def __str__(self) -> str:
+        if not np.isfinite(self.queries):
+            return f"width {self.width} cannot be reached"
+        return (
+            f"{self.queries:,.0f} more queries ({self.low:,.0f} to {self.high:,.0f}) "
+            f"to width {self.width} at level {self.level:g}: about {self.seconds:.2g} s, "
+            f"{self.model_rows:,.0f} model rows; {self.n_queries} spent"
+        )
 
 
 def shapley_spread(p: ShapleyPosterior) -> Spread:
@@ -213,3 +271,37 @@ def _reach(met: Callable[[float], bool], low: float, most: float) -> float:
             break
         low, high = (low, middle) if met(middle) else (middle, high)
     return high
+
+
+def perturbations_to_go(
+    posterior: LinearPosterior,
+    width: float,
+    level: float = 0.95,
+    mean_proximity: float | None = None,
+) -> float:
+    """Return the paper's G (Eq. 9): further perturbations to an interval of HALF-width ``width``.
+
+    G = 4·s² / (π̄ · [W/Φ⁻¹(α)]²) − S, with S the rows of ``posterior`` and π̄ their mean weight.
+    W is the half-width here and nowhere else in credex; the formula holds for masks of fair coins
+    without an intercept, and for few features it asks for too much. ``explainer.forecast`` does
+    better.
+
+    Parameters
+    ----------
+    posterior
+        Estimate on the S seed perturbations.
+    width
+        Half-width W.
+    level
+        Two-sided level α.
+    mean_proximity
+        π̄; by default the mean weight of the posterior's rows.
+    """
+    w = check_width(width)
+    if isinstance(w, tuple):
+        msg = "perturbations_to_go takes one width"
+        raise InputError(msg)
+    z = quantile(check_level(level), np.inf)
+    weight = posterior.moments.weight / posterior.n if mean_proximity is None else mean_proximity
+    s2 = float(np.max(posterior.s2))
+    return float(4 * s2 / (weight * (w / z) ** 2) - posterior.n)

@@ -20,7 +20,7 @@ from credex.estimators.base import (
     spread_over,
 )
 from credex.estimators.control_variate import NOTE, corrected
-from credex.estimators.forecast import forecast_of
+from credex.estimators.forecast import Forecast, forecast_of
 from credex.estimators.noise import end_variance
 from credex.estimators.process_surrogate import process_forecast
 from credex.estimators.shapley import ShapleyEstimator
@@ -35,7 +35,7 @@ from credex.posteriors.strata import strata
 from credex.posteriors.student import quantile
 from credex.posteriors.surrogate_gp import SurrogateGP
 from credex.posteriors.surrogate_kernel import Kernel
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats
 
 __all__ = ["CoalitionProcess", "PairProcess"]

@@ -8,7 +8,7 @@ from credex.designs.design import Context
 from credex.designs.perturbations import PerturbationDesign
 from credex.errors import InputError
 from credex.estimators.base import Estimate, Estimator, nonzero_width, r_squared
-from credex.estimators.forecast import forecast_of
+from credex.estimators.forecast import Forecast, forecast_of
 from credex.estimators.surrogate import SurrogateEstimator
 from credex.estimators.unidentified import Unidentified
 from credex.history import History
@@ -20,7 +20,7 @@ from credex.posteriors.student import quantile
 from credex.posteriors.surrogate_gp import SurrogateGP
 from credex.posteriors.surrogate_kernel import Kernel
 from credex.seeds import Purpose, child
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
 
 __all__ = ["SurrogateProcess", "process_forecast"]

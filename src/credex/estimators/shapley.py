@@ -22,7 +22,13 @@ from credex.estimators.base import (
     selection_note,
     spread_over,
 )
-from credex.estimators.forecast import linear_spread, met_forecast, shapley_spread, solve_forecast
+from credex.estimators.forecast import (
+    Forecast,
+    linear_spread,
+    met_forecast,
+    shapley_spread,
+    solve_forecast,
+)
 from credex.estimators.noise import end_variance, with_noise
 from credex.estimators.sparse import sparse_shapley
 from credex.history import History
@@ -32,7 +38,7 @@ from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPo
 from credex.posteriors.geometry import Geometry
 from credex.posteriors.shapley import Noise
 from credex.posteriors.strata import strata
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks, Outputs
 
 __all__ = ["ShapleyEstimator"]

@@ -8,13 +8,13 @@ from credex.designs.design import Context, coalitions_of
 from credex.designs.perturbations import PerturbationDesign
 from credex.designs.samplers import Predictive
 from credex.estimators.base import Estimate, Estimator, nonzero_width, selection_note
-from credex.estimators.forecast import linear_spread, met_forecast, solve_forecast
+from credex.estimators.forecast import Forecast, linear_spread, met_forecast, solve_forecast
 from credex.estimators.sparse import sparse_exact_surrogate, sparse_surrogate
 from credex.estimators.unidentified import Unidentified
 from credex.history import History
 from credex.options import Options
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 from credex.typing import Design, Outputs, Weights
 
 __all__ = ["SurrogateEstimator"]

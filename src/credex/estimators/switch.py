@@ -7,9 +7,10 @@ from dataclasses import replace
 from credex.auto import Prospect, switch_reason, worth_fitting
 from credex.designs.coalitions import CoalitionDesign
 from credex.designs.focused import Focused
+from credex.estimators.forecast import Forecast
 from credex.estimators.process_shapley import PairProcess
 from credex.history import History
-from credex.stopping import Forecast, RelativeWidth, Width
+from credex.stopping import RelativeWidth, Width
 
 __all__ = ["Switch"]
 

@@ -1,7 +1,7 @@
-"""Endless-looking sequences of distinct masks that depend on the seed and d only.
+"""Masks from the Shapley distribution, as a function of the seed and d only.
 
 Entry i of a sequence is the same however it is read: in one piece, in batches, for one row or
-for a thousand. That is what makes a batch equal to its rows and a refined run equal to a long one.
+for a thousand. So a batch equals its rows, and a refined run equals a long one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from credex.posteriors.strata import strata
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 
+__all__ = ["Sequence", "ShapleySequence"]
+
 GOLDEN = 0.6180339887498949
 """Step of the low-discrepancy walk over the strata."""
 
-ENUMERATE = 8192
-"""Strata (and cubes) up to this size are listed and shuffled; larger ones are drawn."""
+MAX_SHUFFLED = 8192
+"""Strata up to this size are listed and shuffled; larger ones are drawn from."""
 
-LISTED = 1_000_000
-"""Larger ones up to this size are listed once a part of them is drawn."""
-
-COINS = 256
-"""Masks of fair coins drawn at a time, whatever is asked for: so batches change nothing."""
+MAX_LISTED = 1_000_000
+"""Larger strata up to this size are listed once a part of them was drawn."""
 
 
 class Sequence(Protocol):
@@ -37,7 +36,7 @@ class Sequence(Protocol):
 
     @property
     def capacity(self) -> float:
-        """How many units there are in all."""
+        """Number of units (masks, or pairs) in all."""
         ...
 
     def units(self, start: int, stop: int) -> Masks:
@@ -46,10 +45,10 @@ class Sequence(Protocol):
 
 
 class ShapleySequence:
-    """Coalitions from the Shapley distribution, no unit twice, empty and full left out.
+    """Coalitions from the Shapley distribution without replacement, empty and full left out.
 
-    Sizes follow a low-discrepancy walk over the strata, so every prefix is close to proportional;
-    within a size masks are uniform without replacement. A size asked in full leaves the walk.
+    Sizes follow a low-discrepancy walk over the strata, so that every prefix is close to
+    proportional; within a size masks are uniform. A size asked in full leaves the walk.
     """
 
     def __init__(self, d: int, seed: int, *, paired: bool) -> None:
@@ -60,8 +59,8 @@ class ShapleySequence:
         self._rng = spawn(seed, Purpose.SHAPLEY_MASKS, d)
         self._start = float(self._rng.random())
         self._walked = 0
-        # Small strata are shuffled at once, whether they are reached or not: one generator then
-        # serves all of them, and what a stratum holds does not depend on who asks for what.
+        # Small strata are shuffled at once, whether they are reached or not, so that their order
+        # does not depend on how the sequence is read.
         self._order = {s: self._rng.permutation(n) for s, n in small}
         self._taken = dict.fromkeys(self._order, 0)
         self._seen = np.empty(0, dtype=np.uint64)
@@ -83,7 +82,7 @@ class ShapleySequence:
         return self._masks[start:stop]
 
     def _draw(self, layer: Ints) -> Masks:
-        """Units of the strata ``layer (n,)``; fewer if large strata gave what they gave before."""
+        """Draw units of the strata ``layer (n,)``; repeats in large strata are left out."""
         out = np.empty((len(layer), self.d), dtype=np.bool_)
         fresh: Masks | None = None
         wanted = np.bincount(layer, minlength=len(self._left)).tolist()
@@ -117,7 +116,7 @@ class ShapleySequence:
         return self.paired and 2 * (s + 1) == self.d
 
     def _large(self, layer: Ints) -> tuple[Masks, Masks]:
-        """Subsets of large strata: the smallest of d random keys; and which are new."""
+        """Draw subsets of large strata (the smallest of d random keys), and say which are new."""
         keys = self._rng.random((len(layer), self.d))
         last = np.sort(keys, axis=1)[np.arange(len(layer)), layer]
         z = keys <= last[:, None]
@@ -133,7 +132,7 @@ class ShapleySequence:
         return z, fresh
 
     def _list_rest(self, s: int) -> None:
-        """Shuffle what is left of a large stratum: drawing would mostly meet what was drawn."""
+        """Shuffle the rest of a large stratum: further draws would mostly be repeats."""
         listed = _subsets(self.d, s + 1, halve=self._halved(s))
         rest = np.flatnonzero(~np.isin(_codes(listed), self._seen))
         self._order[s] = self._rng.permutation(rest)
@@ -154,7 +153,7 @@ class ShapleySequence:
             wanted = np.bincount(pick, minlength=len(self._left))
             cut = len(u)
             for s in live[(wanted >= self._left)[live]].tolist():
-                # up to the last unit of a layer: it leaves the walk there, wherever a read ends
+                # a stratum leaves the walk at its last unit, wherever a read ends
                 cut = min(cut, int((pick == s).nonzero()[0][int(self._left[s]) - 1]) + 1)
             if cut < len(u):
                 pick = pick[:cut]
@@ -167,60 +166,15 @@ class ShapleySequence:
         return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
 
 
-class BernoulliSequence:
-    """Fair coins for every feature, no mask twice; ``skip`` leaves out given sizes.
-
-    ``paired``: of each mask and its complement only the one that holds feature 0. A size that is
-    skipped should then be with its complement's.
-    """
-
-    def __init__(
-        self, d: int, seed: int, *, skip: tuple[int, ...] = (), paired: bool = False
-    ) -> None:
-        self.d, self.paired = d, paired
-        self.skip = skip
-        self._rng = spawn(seed, Purpose.BERNOULLI_MASKS, d)
-        self._masks = np.empty((0, d), dtype=np.bool_)
-        self._seen: set[bytes] = set()
-        if 2**d <= ENUMERATE:
-            every = all_masks(d)
-            every = every[~np.isin(every.sum(axis=1), self.skip)]
-            every = every[every[:, 0]] if paired else every
-            self._masks = every[self._rng.permutation(len(every))]
-
-    @cached_property
-    def capacity(self) -> float:
-        """Number of masks there are."""
-        if self.d >= 1000:
-            return np.inf
-        return float(2**self.d - len(self.skip)) / (2 if self.paired else 1)
-
-    def units(self, start: int, stop: int) -> Masks:
-        """Masks ``start`` to ``stop``."""
-        if 2**self.d <= ENUMERATE:
-            return self._masks[start:stop]
-        blocks = [self._masks]
-        have = len(self._masks)
-        while have < min(stop, self.capacity):
-            block = self._rng.random((COINS, self.d)) < 0.5
-            block = block[~np.isin(block.sum(axis=1), self.skip)]
-            block = block ^ ~block[:, :1] if self.paired else block
-            fresh = _unseen(block, self._seen)
-            have += len(fresh)
-            blocks.append(fresh)
-        self._masks = np.concatenate(blocks)
-        return self._masks[start:stop]
-
-
 @lru_cache(maxsize=64)
 def _rooms(d: int, paired: bool) -> tuple[Floats, tuple[tuple[int, int], ...]]:  # noqa: FBT001
-    """How often each stratum may be drawn from, and number and size of the small ones.
+    """How often each stratum may be drawn from, and index and size of the small ones.
 
-    A large one only until repeats, which are left out, would tell: the rest of it is listed then.
+    Large ones only as long as repeats, which are left out, are rare; then the rest is listed.
     """
     count = strata(d, paired=paired).count
-    drawn = (count > ENUMERATE) & (count <= LISTED)
-    small = tuple((s, int(n)) for s, n in enumerate(count.tolist()) if n <= ENUMERATE)
+    drawn = (count > MAX_SHUFFLED) & (count <= MAX_LISTED)
+    small = tuple((s, int(n)) for s, n in enumerate(count.tolist()) if n <= MAX_SHUFFLED)
     return np.where(drawn, np.floor(count / 32), count), small
 
 
@@ -228,11 +182,11 @@ def _rooms(d: int, paired: bool) -> tuple[Floats, tuple[tuple[int, int], ...]]: 
 def _mixers(d: int) -> NDArray[np.float64]:
     """``(d, 2)`` random whole numbers, so small that a sum of d of them is exact."""
     bits = 52 - d.bit_length()
-    return np.random.default_rng([d, 19]).integers(0, 2**bits, size=(d, 2)).astype(np.float64)
+    return np.random.default_rng(d).integers(0, 2**bits, size=(d, 2)).astype(np.float64)
 
 
 def _codes(masks: Masks) -> NDArray[np.uint64]:
-    """Numbers ``(n,)`` that tell masks apart, modulo 2^64; BLAS sums them up."""
+    """Hash codes ``(n,)`` of masks; BLAS adds them up exactly."""
     both = (masks.astype(np.float64) @ _mixers(masks.shape[1])).astype(np.uint64)
     return both[:, 0] + (both[:, 1] << np.uint64(21))
 
@@ -249,19 +203,3 @@ def _subsets(d: int, size: int, *, halve: bool) -> Masks:
         z[:, 0] = True
     z.flags.writeable = False
     return z
-
-
-def all_masks(d: int) -> Masks:
-    """All ``2^d`` masks, ``(2^d, d)``; bit j of the row number is feature j."""
-    return ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(np.bool_)
-
-
-def _unseen(masks: Masks, seen: set[bytes]) -> Masks:
-    packed = np.packbits(masks, axis=1)
-    keep = np.zeros(len(masks), dtype=np.bool_)
-    for i, row in enumerate(packed):
-        key = row.tobytes()
-        if key not in seen:
-            seen.add(key)
-            keep[i] = True
-    return masks[keep]
