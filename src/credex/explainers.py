@@ -120,7 +120,7 @@ class BayesSHAP(Explainer):
         return ("change of the prediction",) * len(nb.names)
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
-        notes = [] if nb.by_masks else [f"background: {nb.background_note}"]
+        notes = [] if nb.by_masks else [f"background: {getattr(nb, 'background_note', '')}"]
         notes += _removal_note(nb)
         notes += _link_note(options)
         if options.background_uncertainty:

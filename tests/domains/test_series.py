@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import credex as cx
 from credex.domains import Domain, Neighbourhood
-from credex.domains.series_segments import bounds, filled_linear
+from credex.domains.series import bounds, filled_linear
 from tests.strategies import seeds
 
 X = np.array([1.0, 1.0, 5.0, 5.0, 3.0, 3.0])
@@ -41,7 +41,7 @@ def test_only_the_segments_that_are_off_change(steps, data, seed):
     assert len(set(here.names)) == len(here.names)
     on = rng.random((4, len(here.names))) < 0.5
     rows, _ = here.coalition_inputs(on)
-    kept = on[:, here._owner]
+    kept = on[:, here._part_of]
     np.testing.assert_array_equal(rows[kept], np.broadcast_to(x, rows.shape)[kept])
     assert np.isfinite(rows).all()
 

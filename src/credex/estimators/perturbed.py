@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from credex.blackbox import BlackBox, Speed, check_repeat
 from credex.designs.samplers import Candidates, Random
 from credex.designs.stream import PerturbationStream
+from credex.domains import TableNeighbourhood
 from credex.estimators.base import ONE, linked
 from credex.history import History
 from credex.model_queue import Ask
@@ -34,7 +35,7 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
     r, s, nb = recipe, recipe.settings, recipe.neighbourhood
     if r.by_masks or type(s.sampler) is not Random:
         return None
-    drawn = nb.perturb(s.seed, r.asked.cursor, r.asked.cursor + n)
+    drawn = cast("TableNeighbourhood", nb).perturb(s.seed, r.asked.cursor, r.asked.cursor + n)
     if drawn.joined is None:
         return None
     inputs, index = drawn.joined(TWICE)
@@ -70,7 +71,7 @@ def table_ask(
 ) -> Ask:
     """Ask for the perturbed rows ``s`` to ``e`` of those chosen."""
     drawn, whole = stream.drawn(candidates)
-    nb, seed = recipe.neighbourhood, recipe.settings.seed
+    nb, seed = stream.neighbourhood, recipe.settings.seed
     if whole:
         first = stream.first + s
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
-from credex.domains import Neighbourhood
+from credex.domains import Neighbourhood, TableNeighbourhood
 from credex.errors import InputError
 from credex.estimators.base import Context, Estimate, Recipe, Settings, never_certain
 from credex.estimators.surrogate import SurrogateRecipe
@@ -61,7 +63,9 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
             return AllMasks(np.asarray(self.kernel.weights(steps, self.origin)))
 
         def draw() -> tuple[Floats, Floats]:
-            p = self.neighbourhood.perturb(self.settings.seed + POOL_SEED, 0, POOL)
+            p = cast("TableNeighbourhood", self.neighbourhood).perturb(
+                self.settings.seed + POOL_SEED, 0, POOL
+            )
             return p.coordinates(), p.design.astype(np.float64)
 
         coordinates, design = draw()
@@ -80,7 +84,9 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         if self.asked.cursor != rows.n:
             msg = "posterior='gp' on a table needs all perturbations of one seed, in order"
             raise InputError(msg)
-        drawn = self.neighbourhood.perturb(self.settings.seed, 0, rows.n)
+        drawn = cast("TableNeighbourhood", self.neighbourhood).perturb(
+            self.settings.seed, 0, rows.n
+        )
         return drawn.coordinates(), design, y
 
     def gp(self) -> SurrogateGP:
