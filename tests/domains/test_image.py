@@ -496,7 +496,7 @@ BAD_PICTURES = [
     (np.zeros(10), r"shape \(10,\)"),
     (np.zeros((3, 10, 3)), "either end could be.*channels='first'"),
     (np.zeros((10, 12, 7)), "no axis has 1, 3 or 4.*channels="),
-    (GREY > 0.5, r"bool.*astype\('uint8'\)"),
+    (GREY > 0.5, r"bool.*astype\(float\)"),
     (np.full((4, 4), "a"), "type <U1"),
     (7, "got int"),
     ("nowhere.png", "no image file 'nowhere.png'"),

@@ -103,9 +103,9 @@ def test_names_of_channels():
         ({"segments": [4, 2]}, X, "not a rising list"),
         ({"segments": [2, 9]}, X, "not a rising list"),
         ({}, np.ones((2, 3, 4)), "explain_many"),
-        ({}, "text", "numbers"),
-        ({}, [], "numbers"),
-        ({"segments": 2}, [1.0, np.nan], "1 values that are missing"),
+        ({}, "text", "type <U4; integers or floats are needed"),
+        ({}, [], "x is empty"),
+        ({"segments": 2}, [1.0, np.nan], "1 values that are NaN"),
         ({"segments": 2, "fill": np.ones(5)}, X, r"shape \(5,\)"),
     ],
 )

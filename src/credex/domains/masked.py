@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from credex.errors import InputError
 from credex.typing import Floats, Masks, Native
 
-__all__ = ["MaskedDomain", "MaskedNeighbourhood", "unmasked"]
+__all__ = ["MaskedDomain", "MaskedNeighbourhood", "numbers", "unmasked"]
 
 
 class MaskedNeighbourhood(ABC):
@@ -169,10 +169,25 @@ def unmasked(x: Any, what: str) -> NDArray[Any]:
     if any(np.ma.isMaskedArray(part) for part in many):
         n = int(np.sum(np.ma.getmaskarray(np.ma.asarray(x))))
         if n:
-            msg = f"{what} has {n} masked values, which no model can be given; fill them in first, "
-            msg += "for example with x.filled(0)"
+            msg = f"{what} has {n} masked values; fill them in first, for example x.filled(0)"
             raise InputError(msg)
     return np.asarray(x)
+
+
+def numbers(x: Any, what: str) -> NDArray[Any]:
+    """Return ``x`` as a non-empty array of finite numbers, or raise an `InputError`."""
+    a = unmasked(x, what)
+    if a.dtype.kind not in "iuf":
+        msg = f"{what} has values of type {a.dtype}; integers or floats are needed"
+        msg += ": use x.astype(float)" if a.dtype.kind == "b" else ""
+        raise InputError(msg)
+    if a.size == 0:
+        raise InputError(f"{what} is empty: its shape is {a.shape}; numbers are needed")
+    bad = int(np.sum(~np.isfinite(a)))
+    if bad:
+        msg = f"{what} has {bad} values that are NaN or infinite; fill them in first"
+        raise InputError(msg)
+    return a
 
 
 def _comparable(value: Any) -> Any:

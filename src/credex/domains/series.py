@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.checks import check_count
-from credex.domains.masked import MaskedDomain, MaskedNeighbourhood, unmasked
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood, numbers
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Masks
 
@@ -76,7 +76,7 @@ class Series(MaskedDomain):
                 msg += "instance's shape"
                 raise InputError(msg)
             self.removal = FILLS[fill]
-        elif _numbers(fill, "fill").ndim == 0:
+        elif numbers(fill, "fill").ndim == 0:
             self.removal = f"the number {float(fill):g} takes a segment's place"
         else:
             self.removal = "another series takes a segment's place"
@@ -92,7 +92,7 @@ class Series(MaskedDomain):
 
     def at(self, x: Any) -> SeriesNeighbourhood:
         """Return the neighbourhood of one series, ``(T,)`` or ``(T, C)``."""
-        raw = _numbers(x, "x")
+        raw = numbers(x, "x")
         if raw.ndim not in (1, 2):
             msg = f"x has the shape {raw.shape}; a series is (T,) or (T, C)"
             if raw.ndim == 3:
@@ -291,17 +291,3 @@ def _replacement(x: Floats, fill: Fill, seed: int) -> Floats:
         msg += "they must be equal"
         raise InputError(msg)
     return np.broadcast_to(given, x.shape)
-
-
-def _numbers(a: Any, what: str) -> NDArray[Any]:
-    """Return ``a`` as a non-empty array of finite numbers, or raise."""
-    raw = unmasked(a, what)
-    if raw.dtype.kind not in "iuf" or raw.size == 0:
-        msg = f"{what} is a {type(a).__name__} of type {raw.dtype}, shape {raw.shape}; numbers "
-        msg += "are needed"
-        raise InputError(msg)
-    if not np.all(np.isfinite(raw)):
-        msg = f"{what} has {int(np.sum(~np.isfinite(raw)))} values that are missing or infinite; "
-        msg += "fill them first"
-        raise InputError(msg)
-    return raw

@@ -6,7 +6,9 @@ perturbed picture then takes each pixel either from the picture or from its repl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,14 +16,14 @@ import numpy as np
 from credex.checks import check_positive
 from credex.domains.image.picture import Picture, Pixels, read
 from credex.domains.image.regions import Regions
-from credex.domains.masked import unmasked
+from credex.domains.masked import numbers
 from credex.errors import InputError
 from credex.typing import Floats
 
-__all__ = ["Blur", "Constant", "Fill", "Inpaint", "Mean", "Noise", "Other", "fill_of"]
+__all__ = ["Blur", "Fill", "Noise", "fill_of"]
 
 MAX_INPAINT_PIXELS = 600_000
-"""`Inpaint` takes about ten seconds for so many."""
+"""`inpaint` takes about ten seconds for so many."""
 
 
 class Fill(Protocol):
@@ -33,45 +35,6 @@ class Fill(Protocol):
 
     def pixels(self, picture: Picture, regions: Regions) -> Floats:
         """``(H, W, C)`` replacement pixels, in the picture's own units."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """Each region's own mean colour."""
-
-    words: str = "the mean colour of the region"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Return each region's mean."""
-        flat = regions.labels.ravel()
-        planes = picture.pixels.reshape(flat.size, -1).astype(np.float64).T
-        sums = np.stack([np.bincount(flat, plane, regions.d) for plane in planes], axis=1)
-        return np.asarray(sums / np.bincount(flat)[:, None])[regions.labels]
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """One colour everywhere: a number for all channels, or one for each."""
-
-    colour: tuple[float, ...]
-
-    @property
-    def words(self) -> str:
-        """``the colour 0`` or ``the colour (255, 0, 0)``."""
-        numbers = ", ".join(f"{v:g}" for v in self.colour)
-        return f"the colour {numbers if len(self.colour) == 1 else f'({numbers})'}"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Return the colour everywhere, if the picture can have it."""
-        del regions
-        colour = np.array(self.colour)
-        if len(colour) not in (1, picture.channels):
-            kind = "a grey image" if picture.channels == 1 else f"{picture.channels} channels"
-            msg = f"fill={self.colour} has {len(colour)} channels, the image is {kind}; "
-            msg += "pass one number, or one for each channel"
-            raise InputError(msg)
-        check_range(picture, colour, f"fill={self.colour if len(colour) > 1 else self.colour[0]}")
-        return np.broadcast_to(colour, picture.pixels.shape).copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +51,12 @@ class Blur:
         """Its width included."""
         return f"the picture blurred by {self.sigma:g} pixels"
 
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
+    def pixels(self, picture: Picture, _: Regions) -> Floats:
         """Return the blurred picture."""
-        del regions
         from scipy.ndimage import gaussian_filter
 
-        planes = picture.pixels.astype(np.float64)
-        blurred: Floats = gaussian_filter(planes, (self.sigma, self.sigma, 0), mode="nearest")
-        return blurred
+        planes, sigma = picture.pixels.astype(np.float64), (self.sigma, self.sigma, 0)
+        return np.asarray(gaussian_filter(planes, sigma, mode="nearest"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +82,8 @@ class Noise:
         """Its scale included."""
         return f"noise about the mean colour (scale {self.scale:g})"
 
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
+    def pixels(self, picture: Picture, _: Regions) -> Floats:
         """Return the noise."""
-        del regions
         rng = np.random.default_rng([self.seed, 29])
         mean = picture.pixels.astype(np.float64).mean(axis=(0, 1))
         spread = self.scale * (picture.high - picture.low)
@@ -132,78 +92,92 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Inpaint:
-    """Each region filled in smoothly from the pixels around it (Laplace's equation).
+class NamedFill:
+    """A fill that the user gives as a word, a number, a colour or a picture."""
 
-    Made once, from the whole picture: a region's filling also shows where its neighbours were.
+    words: str
+    pixels: Callable[[Picture, Regions], Floats]
+
+
+def mean_colour(picture: Picture, regions: Regions) -> Floats:
+    """Return each region's own mean colour."""
+    flat = regions.labels.ravel()
+    planes = picture.pixels.reshape(flat.size, -1).astype(np.float64).T
+    sums = np.stack([np.bincount(flat, plane) for plane in planes], axis=1)
+    return np.asarray(sums / np.bincount(flat)[:, None])[regions.labels]
+
+
+def inpaint(picture: Picture, regions: Regions) -> Floats:
+    """Fill each region in smoothly from the pixels around it (Laplace's equation).
+
+    All regions are solved for at once, with the pixels of other regions as boundary values: a
+    region's filling also shows where its neighbours were.
     """
+    labels = regions.labels
+    if labels.size > MAX_INPAINT_PIXELS:
+        high, wide = picture.size
+        msg = f"fill='inpaint' of {high} × {wide} pixels would take minutes and gigabytes; "
+        msg += f"scale the image to {MAX_INPAINT_PIXELS:,} pixels or fewer, or use cx.Blur(sigma)"
+        raise InputError(msg)
+    from scipy.sparse import coo_array
+    from scipy.sparse.linalg import splu
 
-    words: str = "what the pixels around the region suggest"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Solve for all regions at once: pixels of other regions are boundary values."""
-        labels = regions.labels
-        if labels.size > MAX_INPAINT_PIXELS:
-            high, wide = picture.size
-            msg = f"fill='inpaint' of {high} × {wide} pixels would take minutes and gigabytes; "
-            msg += f"scale the image to at most {MAX_INPAINT_PIXELS:,} pixels, or use "
-            msg += "cx.Blur(sigma)"
-            raise InputError(msg)
-        from scipy.sparse import coo_array
-        from scipy.sparse.linalg import splu
-
-        n, flat = labels.size, labels.ravel()
-        index = np.arange(n).reshape(labels.shape)
-        a = np.concatenate([index[:, :-1].ravel(), index[:-1].ravel()])
-        b = np.concatenate([index[:, 1:].ravel(), index[1:].ravel()])
-        a, b = np.concatenate([a, b]), np.concatenate([b, a])  # each pair of neighbours, both ways
-        inside = flat[a] == flat[b]
-        i, j = a[inside], b[inside]
-        data = np.concatenate([np.bincount(a, minlength=n), np.full(len(i), -1)]).astype(float)
-        everywhere = (np.append(index, i), np.append(index, j))
-        system = coo_array((data, everywhere), shape=(n, n))
-        known = picture.pixels.reshape(n, -1).astype(np.float64)
-        border = np.zeros_like(known)
-        np.add.at(border, a[~inside], known[b[~inside]])
-        return np.asarray(splu(system.tocsc()).solve(border)).reshape(picture.pixels.shape)
+    n, flat = labels.size, labels.ravel()
+    index = np.arange(n).reshape(labels.shape)
+    a = np.concatenate([index[:, :-1].ravel(), index[:-1].ravel()])
+    b = np.concatenate([index[:, 1:].ravel(), index[1:].ravel()])
+    a, b = np.concatenate([a, b]), np.concatenate([b, a])  # each pair of neighbours, both ways
+    inside = flat[a] == flat[b]
+    i, j = a[inside], b[inside]
+    data = np.concatenate([np.bincount(a, minlength=n), np.full(len(i), -1)]).astype(float)
+    system = coo_array((data, (np.append(index, i), np.append(index, j))), shape=(n, n))
+    known = picture.pixels.reshape(n, -1).astype(np.float64)
+    border = np.zeros_like(known)
+    np.add.at(border, a[~inside], known[b[~inside]])
+    return np.asarray(splu(system.tocsc()).solve(border)).reshape(picture.pixels.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Other:
-    """Another picture of the same shape."""
-
-    image: Any
-    words: str = "another picture"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Return the other picture, if it fits."""
-        del regions
-        if np.shape(self.image) != picture.native.shape:
-            msg = f"fill= is an image of shape {np.shape(self.image)}, the image to explain has "
-            msg += f"shape {picture.native.shape}; they must agree"
-            raise InputError(msg)
-        channels: Any = {"HW": "none", "HWC": "last", "CHW": "first"}[picture.layout]
-        other = read(self.image, channels=channels)
-        check_range(picture, other.native, "fill=")
-        return other.pixels.astype(np.float64)
+def constant(colour: tuple[float, ...], picture: Picture, _: Regions) -> Floats:
+    """Return one colour everywhere: a number for all channels, or one for each."""
+    if len(colour) not in (1, picture.channels):
+        kind = "a grey image" if picture.channels == 1 else f"{picture.channels} channels"
+        msg = f"fill={colour} has {len(colour)} channels, the image is {kind}; "
+        msg += "pass one number, or one for each channel"
+        raise InputError(msg)
+    check_range(picture, np.array(colour), f"fill={colour if len(colour) > 1 else colour[0]}")
+    return np.broadcast_to(colour, picture.pixels.shape)
 
 
-NAMED: dict[str, Fill] = {"mean": Mean(), "inpaint": Inpaint()}
+def other_picture(image: Any, picture: Picture, _: Regions) -> Floats:
+    """Return another picture of the same shape."""
+    if np.shape(image) != picture.native.shape:
+        msg = f"fill= is an image of shape {np.shape(image)}, the image to explain has "
+        msg += f"shape {picture.native.shape}; they must agree"
+        raise InputError(msg)
+    channels: Any = {"HW": "none", "HWC": "last", "CHW": "first"}[picture.layout]
+    other = read(image, channels=channels)
+    check_range(picture, other.native, "fill=")
+    return other.pixels.astype(np.float64)
 
 
 def fill_of(given: Any) -> Fill:
     """Turn what the user passed as ``fill`` into a fill."""
-    if isinstance(given, str) and given in NAMED:
-        return NAMED[given]
     if hasattr(given, "pixels") and hasattr(given, "words"):
         found: Fill = given
         return found
+    if isinstance(given, str) and given == "mean":
+        return NamedFill("the mean colour of the region", mean_colour)
+    if isinstance(given, str) and given == "inpaint":
+        return NamedFill("what the pixels around the region suggest", inpaint)
     if isinstance(given, int | float | np.number) and not isinstance(given, bool):
-        return Constant((float(given),))
+        return NamedFill(f"the colour {float(given):g}", partial(constant, (float(given),)))
     if isinstance(given, list | tuple | np.ndarray) and np.ndim(given) == 1 and len(given):
-        return Constant(tuple(float(v) for v in unmasked(given, "fill=")))
+        colour = tuple(float(v) for v in numbers(given, "fill="))
+        words = ", ".join(f"{v:g}" for v in colour)
+        words = words if len(colour) == 1 else f"({words})"
+        return NamedFill(f"the colour {words}", partial(constant, colour))
     if isinstance(given, np.ndarray) or type(given).__module__.partition(".")[0] == "PIL":
-        return Other(given)
+        return NamedFill("another picture", partial(other_picture, given))
     msg = f"fill={given!r} is not known; use 'mean', 'inpaint', a number or colour, an image of "
     msg += "the same shape, cx.Blur(sigma) or cx.Noise(scale)"
     raise InputError(msg)

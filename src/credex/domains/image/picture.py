@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.domains.masked import unmasked
+from credex.domains.masked import numbers
 from credex.errors import InputError, MissingExtraError
 from credex.typing import Floats
 
@@ -164,22 +164,8 @@ def read(
     elif not isinstance(x, np.ndarray | Sequence):
         msg = f"explain() needs an image: an array, a PIL image or a path; got {type(x).__name__}"
         raise InputError(msg)
-    a = np.array(unmasked(x, "the image"), order="C")
-    _check_numbers(a)
+    a = np.array(numbers(x, "the image"), order="C")
     return Picture(a, _layout(a.shape, channels), kind, *_range(a, value_range), label)
-
-
-def _check_numbers(a: Pixels) -> None:
-    if a.dtype.kind not in "iuf":
-        msg = f"the image has values of type {a.dtype}; integers or floats are needed"
-        msg += ": x.astype('uint8') * 255" if a.dtype.kind == "b" else ""
-        raise InputError(msg)
-    if a.size == 0:
-        raise InputError(f"the image is empty: its shape is {a.shape}")
-    bad = int(np.sum(~np.isfinite(a)))
-    if bad:
-        msg = f"the image has {bad} values that are NaN or infinite; fill them in first"
-        raise InputError(msg)
 
 
 def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:

@@ -6,7 +6,6 @@ numbers: pixels with the same number are one region. A function of your own will
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,7 @@ from credex.domains.masked import unmasked
 from credex.errors import InputError
 from credex.typing import Floats, Ints
 
-__all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Segmenter", "Slic", "cut"]
-
-Segmenter = Callable[[Floats], Any]
-"""``(H, W, C)`` floats between 0 and 1 to ``(H, W)`` whole numbers."""
+__all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Slic", "cut"]
 
 MAX_REGIONS = 4_096
 """More regions are almost surely a picture passed for its segmentation."""

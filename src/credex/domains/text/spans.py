@@ -12,14 +12,7 @@ from typing import Any
 from credex.domains.text.words import Span, sentences, trimmed, words
 from credex.errors import InputError
 
-__all__ = ["Repeats", "SplitText", "Unit", "called", "check_unit", "split_text", "zoomed"]
-
-Unit = Any
-"""``"word"``, ``"sentence"``, a compiled pattern, a tokenizer, a function of the text, spans, or
-named spans."""
-
-Repeats = Any
-"""``"separate"``, ``"shared"``, or a function of a part's text: equal keys share a feature."""
+__all__ = ["SplitText", "called", "check_unit", "split_text", "zoomed"]
 
 UNITS: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
 
@@ -55,7 +48,7 @@ class SplitText:
     label: Any = None
 
 
-def split_text(text: str, unit: Unit, repeats: Repeats, label: Any = None) -> SplitText:
+def split_text(text: str, unit: Any, repeats: Any, label: Any = None) -> SplitText:
     """Split ``text`` into units; repeated ones become one part if they are shared."""
     parts, names = _find(unit, text)
     word = unit if isinstance(unit, str) else "token" if _is_tokenizer(unit) else "part"
@@ -110,7 +103,7 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def check_unit(unit: Unit) -> None:
+def check_unit(unit: Any) -> None:
     """Raise if ``unit`` cannot split a text."""
     if isinstance(unit, str):
         if unit not in UNITS:
@@ -137,7 +130,7 @@ def called(function: Callable[[str], Any], option: str, text: str) -> Any:
         raise InputError(msg + str(cause)) from cause
 
 
-def _find(unit: Unit, text: str) -> tuple[list[list[Span]], list[str] | None]:
+def _find(unit: Any, text: str) -> tuple[list[list[Span]], list[str] | None]:
     """Return the spans of each part, and the user's names of the parts (``None``: no names)."""
     if isinstance(unit, Mapping):
         return [_pairs(v, text, f"unit[{k!r}]") for k, v in unit.items()], [str(k) for k in unit]
@@ -152,7 +145,7 @@ def _find(unit: Unit, text: str) -> tuple[list[list[Span]], list[str] | None]:
     return [[s] for s in spans], None
 
 
-def _shared(parts: list[list[Span]], text: str, repeats: Repeats) -> list[list[Span]]:
+def _shared(parts: list[list[Span]], text: str, repeats: Any) -> list[list[Span]]:
     """Join the parts that ``repeats`` takes for the same."""
     if isinstance(repeats, str) and repeats == "separate":
         return parts

@@ -11,15 +11,7 @@ import numpy as np
 
 from credex.cells import decode, encode
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
-from credex.domains.text.spans import (
-    Repeats,
-    SplitText,
-    Unit,
-    called,
-    check_unit,
-    split_text,
-    zoomed,
-)
+from credex.domains.text.spans import SplitText, called, check_unit, split_text, zoomed
 from credex.errors import InputError
 from credex.typing import Ints, Masks
 
@@ -60,9 +52,7 @@ class Text(MaskedDomain):
 
     batch = "a list of strings"
 
-    def __init__(
-        self, unit: Unit = "word", *, mask: Mask = None, repeats: Repeats = "separate"
-    ) -> None:
+    def __init__(self, unit: Any = "word", *, mask: Mask = None, repeats: Any = "separate") -> None:
         check_unit(unit)
         if not (mask is None or isinstance(mask, str) or callable(mask)):
             msg = f"mask is {mask!r}; use None (remove), a text such as '[MASK]', or a function"
