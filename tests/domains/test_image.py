@@ -1,7 +1,6 @@
 """Pictures: every form reaches the model as it came, cut and painted over as asked."""
 
 import json
-import pickle
 import subprocess
 import sys
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
 import credex as cx
-from credex.domains import Domain, Neighbourhood
 from credex.domains.image.compose import Composer
 from credex.domains.image.image import seen
 from credex.model_queue import BATCH_BYTES
@@ -164,14 +162,8 @@ def test_torch_tensors_stay_tensors(need):
     assert np.array_equal(again.mean, e.mean)
 
 
-def test_it_is_a_domain():
-    domain = cx.Image(cx.Grid(2, 2))
-    assert isinstance(domain, Domain)
-    here = domain.at(GREY)
-    assert isinstance(here, Neighbourhood)
-    assert here.unit == ("per part present",) * 4
-    assert here.row_bytes == 4 * GREY.nbytes
-    pickle.loads(pickle.dumps(domain)).at(GREY)
+def test_memory_of_a_network_is_counted():
+    assert cx.Image(cx.Grid(2, 2)).at(GREY).row_bytes == 4 * GREY.nbytes
 
 
 # -- segments ----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credex as cx
-from credex.domains import Domain, Neighbourhood
 from credex.domains.series import bounds, filled_linear
 from tests.strategies import seeds
 
@@ -167,8 +166,6 @@ def test_batches_json_and_refine():
         return np.tanh(rows[:, 5:20, 0].sum(axis=1)) * rows[:, 15:, 1].mean(axis=1)
 
     domain = cx.Series(8, channels="each", fill="linear")
-    assert isinstance(domain, Domain)
-    assert isinstance(domain.at(many[0]), Neighbourhood)
     shap = cx.BayesSHAP(model, domain)
     batch = shap.explain_many(many, queries=80)
     np.testing.assert_array_equal(batch[2].mean, shap.explain(many[2], queries=80).mean)

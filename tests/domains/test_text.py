@@ -12,7 +12,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import credex as cx
-from credex.domains import Domain, Neighbourhood
 from credex.domains.text.spans import unique
 from credex.domains.text.words import sentences, words
 from tests.needs import need
@@ -235,17 +234,6 @@ def test_bad_texts_never_reach_the_model(text, match):
         cx.BayesSHAP(never, cx.Text()).explain(text)
 
 
-def test_the_domain_and_its_neighbourhood_keep_the_protocols():
-    domain = cx.Text()
-    assert isinstance(domain, Domain)
-    here = domain.at("a b c")
-    assert isinstance(here, Neighbourhood)
-    again = pickle.loads(pickle.dumps(here))
-    assert again.names == here.names
-    assert here.row_bytes > 0
-    assert json.loads(json.dumps(here.payload())) == here.payload()
-
-
 # -- tokenizers --------------------------------------------------------------------------------
 
 
@@ -384,6 +372,10 @@ def test_batches_of_different_lengths_equal_one_by_one():
     assert [e.names for e in shap.explain_many(list(X), queries=40)] == [e.names for e in batch]
     recorded = shap.explain_many(["free now", "", None], queries=40, on_error="record")
     assert sorted(recorded.errors) == [1, 2]
+    labelled = pd.Series(["free now", "", "win"], index=["p", "q", "r"])
+    recorded = shap.explain_many(labelled, queries=40, on_error="record")
+    assert list(recorded.errors) == [1]
+    assert [e.label for e in recorded.explained] == ["p", "r"]
     with pytest.raises(cx.InputError, match="list of strings"):
         shap.explain_many("one text")
 
