@@ -82,6 +82,7 @@ def test_every_domain_keeps_the_protocols(name):
     assert np.array_equal(rows[1], here.base_inputs()[0])
     assert len(domain.concat([rows, rows, here.base_inputs()])) == 11
     assert json.loads(json.dumps(here.payload())) == here.payload()
+    pickle.loads(pickle.dumps(domain)).at(x)
     again = pickle.loads(pickle.dumps(here))
     assert again.names == here.names
     assert again.payload() == here.payload()

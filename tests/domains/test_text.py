@@ -1,6 +1,5 @@
 """Texts taken apart and put together again, in every script."""
 
-import json
 import pickle
 import re
 from itertools import pairwise
@@ -201,7 +200,7 @@ def test_bad_spans(unit, match):
     ("options", "match"),
     [
         ({"unit": "letter"}, "unit='letter'"),
-        ({"unit": 3}, "unit is a int"),
+        ({"unit": 3}, "unit=3; use 'word'"),
         ({"unit": re.compile(rb"x")}, "bytes"),
         ({"mask": 3}, "mask is 3"),
         ({"mask": "\ud800"}, "mask has a lone surrogate"),

@@ -72,8 +72,7 @@ class Series(MaskedDomain):
         self.segments, self.length = _check_segments(segments, length)
         if isinstance(fill, str):
             if fill not in FILLS:
-                msg = f"fill={fill!r}; use 'mean', 'linear', 'noise', a number, or a series of the "
-                msg += "instance's shape"
+                msg = f"fill={fill!r}; use 'mean', 'linear', 'noise', a number, or another series"
                 raise InputError(msg)
             self.removal = FILLS[fill]
         elif numbers(fill, "fill").ndim == 0:
@@ -81,8 +80,7 @@ class Series(MaskedDomain):
         else:
             self.removal = "another series takes a segment's place"
         if isinstance(channels, str) and channels not in ("together", "each"):
-            msg = f"channels={channels!r}; use 'together', 'each', or a list of names"
-            raise InputError(msg)
+            raise InputError(f"channels={channels!r}; use 'together', 'each', or a list of names")
         given: Any = seed
         if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
             raise InputError(f"seed must be a whole number ≥ 0; got {seed!r}")
@@ -206,8 +204,7 @@ def bounds(
         starts = list(range(0, steps, length))
     elif isinstance(segments, int):
         if segments > steps:
-            msg = f"{segments} segments of a series of {steps} time steps; use segments={steps} "
-            msg += "or fewer"
+            msg = f"{segments} segments of a series of {steps} time steps; use {steps} or fewer"
             raise InputError(msg)
         starts = [int(v) for v in np.round(np.linspace(0, steps, segments + 1))[:-1]]
     else:
@@ -264,8 +261,7 @@ def _check_segments(
     try:
         starts = tuple(int(v) for v in segments)  # type: ignore[union-attr]
     except (TypeError, ValueError):
-        msg = f"segments is {segments!r}; use a number of segments, or the list of time steps "
-        msg += "where they begin"
+        msg = f"segments is {segments!r}; use a number, or the time steps where segments begin"
         raise InputError(msg) from None
     if not starts:
         raise InputError("segments is an empty list; give the time steps where segments begin")
@@ -287,7 +283,6 @@ def _replacement(x: Floats, fill: Fill, seed: int) -> Floats:
     if given.ndim == 1 and x.shape[1] == 1:
         given = given[:, None]
     if given.ndim and given.shape != x.shape:
-        msg = f"fill has the shape {np.shape(fill)}, the series has {x.shape} (time, channels); "
-        msg += "they must be equal"
+        msg = f"fill has the shape {np.shape(fill)}; the series has {x.shape} (time, channels)"
         raise InputError(msg)
     return np.broadcast_to(given, x.shape)

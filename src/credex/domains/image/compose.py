@@ -34,12 +34,12 @@ class Composer:
 
     def __init__(self, picture: Pixels, replacement: Pixels, labels: Ints) -> None:
         self.shape, self.dtype = picture.shape, picture.dtype
-        own = np.ascontiguousarray(picture).reshape(-1).view(np.uint8)
-        other = np.array(replacement, order="C").reshape(-1).view(np.uint8)
-        unit = np.dtype(f"u{next(s for s in (8, 4, 2, 1) if own.size % s == 0)}")
-        self.base, self.change = other.view(unit), (own ^ other).view(unit)
+        pixels = np.ascontiguousarray(picture).reshape(-1).view(np.uint8)
+        filled = np.array(replacement, order="C").reshape(-1).view(np.uint8)
+        unit = np.dtype(f"u{next(s for s in (8, 4, 2, 1) if pixels.size % s == 0)}")
+        self.base, self.change = filled.view(unit), (pixels ^ filled).view(unit)
         item = picture.dtype.itemsize
-        sizes = (s for s in (32, 16, 8, 4, 2, 1) if s <= MAX_WORD * item and own.size % s == 0)
+        sizes = (s for s in (32, 16, 8, 4, 2, 1) if s <= MAX_WORD * item and pixels.size % s == 0)
         by_word = labels.reshape(-1, max(next(sizes), item) // item)
         # One pattern inside each of the d regions, then those that occur on borders.
         d = int(labels.max()) + 1

@@ -151,9 +151,8 @@ def constant(colour: tuple[float, ...], picture: Picture, _: Regions) -> Floats:
 def other_picture(image: Any, picture: Picture, _: Regions) -> Floats:
     """Return another picture of the same shape."""
     if np.shape(image) != picture.native.shape:
-        msg = f"fill= is an image of shape {np.shape(image)}, the image to explain has "
-        msg += f"shape {picture.native.shape}; they must agree"
-        raise InputError(msg)
+        msg = f"fill= has shape {np.shape(image)}, the image has {picture.native.shape}; "
+        raise InputError(msg + "they must agree")
     channels: Any = {"HW": "none", "HWC": "last", "CHW": "first"}[picture.layout]
     other = read(image, channels=channels)
     check_range(picture, other.native, "fill=")
@@ -194,11 +193,11 @@ def check_range(picture: Picture, values: Pixels, what: str) -> None:
     low, high = float(np.min(values)), float(np.max(values))
     if low < picture.low - margin or high > picture.high + margin:
         worst = low if low < picture.low - margin else high
-        msg = f"{what} has the value {worst:g}, but this image's values lie between "
-        msg += f"{picture.low:g} and {picture.high:g}; scale it, or say "
-        msg += "cx.Image(value_range=(low, high))"
+        msg = (
+            f"{what} has the value {worst:g}, but this image's values lie between {picture.low:g} "
+        )
+        msg += f"and {picture.high:g}; scale it, or say cx.Image(value_range=(low, high))"
         raise InputError(msg)
     if whole and np.any(values != np.rint(values)):
-        msg = f"{what} is not a whole number, but the image is of type {picture.native.dtype} with "
-        msg += f"values {picture.low:g} to {picture.high:g}"
+        msg = f"{what} is not a whole number, but the image is of type {picture.native.dtype}"
         raise InputError(msg)

@@ -74,8 +74,7 @@ class Image(MaskedDomain):
             msg += "cx.Quickshift(), cx.Felzenszwalb(), an array of labels, or a function"
             raise InputError(msg)
         if channels is not None and channels not in get_args(Channels):
-            msg = f"channels must be 'first', 'last' or 'none'; got {channels!r}"
-            raise InputError(msg)
+            raise InputError(f"channels must be 'first', 'last' or 'none'; got {channels!r}")
         if value_range is not None and not value_range[0] < value_range[1]:
             msg = f"value_range must be (low, high) with low < high; got {value_range!r}"
             raise InputError(msg)
@@ -100,16 +99,14 @@ class Image(MaskedDomain):
         shape = getattr(X, "shape", (0,) * 4)
         colour = self.channels is None and len(shape) == 3 and shape[2] in (3, 4)
         if len(shape) < (4 if colour or self.channels in ("first", "last") else 3):
-            msg = f"explain_many() takes (n, H, W) or (n, H, W, C) images; shape {shape} is "
-            msg += "one image: pass x[None], or use explain(x)"
+            msg = f"X has shape {shape}, one image: use explain(x), or pass {self.batch}"
             raise InputError(msg)
         return super().split(X)
 
     def restore(self, payload: Any) -> Any:
         """Turn what an explanation kept back into an instance, with its own regions."""
         if not isinstance(payload, dict) or payload.get("domain") != "image":
-            msg = "this explanation is not of an image"
-            raise InputError(msg)
+            raise InputError("this explanation is not of an image")
         if payload["fill"] != self.fill.words:
             msg = f"this explanation was made with another fill ({payload['fill']}), now it is "
             msg += f"{self.fill.words}: what was asked does not fit"

@@ -225,7 +225,6 @@ def _from_file(path: str | Path) -> Pixels:
 
 def _from_pil(picture: Any) -> Pixels:
     if picture.mode not in MODES:
-        msg = f"the PIL image has mode {picture.mode!r}, whose pixels cannot be mixed; use "
-        msg += "image.convert('RGB')"
+        msg = f"a PIL image of mode {picture.mode!r} cannot be painted over; use x.convert('RGB')"
         raise InputError(msg)
     return np.array(picture)

@@ -176,8 +176,7 @@ class Grid:
         """Cut the picture."""
         height, width = image.shape[:2]
         if self.rows > height or self.columns > width:
-            msg = f"Grid({self.rows}, {self.columns}) has more cells than an image of "
-            msg += f"{height} × {width} pixels"
+            msg = f"{self!r} has more cells than an image of {height} × {width} pixels"
             raise InputError(msg)
         down = np.arange(height) * self.rows // height
         across = np.arange(width) * self.columns // width

@@ -105,19 +105,17 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
 
 def check_unit(unit: Any) -> None:
     """Raise if ``unit`` cannot split a text."""
-    if isinstance(unit, str):
-        if unit not in UNITS:
-            msg = f"unit={unit!r}; use 'word', 'sentence', a compiled pattern, a tokenizer, "
-            msg += "a function that returns (start, end) pairs, or the pairs themselves"
-            raise InputError(msg)
-    elif isinstance(unit, re.Pattern):
+    if isinstance(unit, re.Pattern):
         if not isinstance(unit.pattern, str):
             raise InputError(f"unit is the bytes pattern {unit.pattern!r}; compile a str")
-    elif isinstance(unit, bytes) or not (
-        callable(unit) or _is_tokenizer(unit) or isinstance(unit, Iterable)
-    ):
-        msg = f"unit is a {type(unit).__name__}; use 'word', 'sentence', a compiled pattern, a "
-        msg += "tokenizer, a function, or (start, end) pairs"
+        return
+    if isinstance(unit, str | bytes):
+        known = unit in UNITS
+    else:
+        known = callable(unit) or _is_tokenizer(unit) or isinstance(unit, Iterable)
+    if not known:
+        msg = f"unit={unit!r}; use 'word', 'sentence', a compiled pattern, a tokenizer, a function "
+        msg += "of the text that returns (start, end) pairs, or the pairs themselves"
         raise InputError(msg)
 
 

@@ -61,8 +61,7 @@ class Text(MaskedDomain):
             _check_encodable(mask, "mask")
         known = isinstance(repeats, str) and repeats in ("separate", "shared")
         if not known and not callable(repeats):
-            msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function such as "
-            msg += "str.casefold"
+            msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function (str.casefold)"
             raise InputError(msg)
         self.unit, self.mask, self.repeats = unit, mask, repeats
         self.summary = f"no background: {_removal(mask, 'part')}"
