@@ -113,7 +113,8 @@ class BayesSHAP(Explainer):
         return ("change of the prediction",) * len(nb.names)
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
-        notes = [] if nb.by_masks else [f"background: {nb.background_note}"]
+        background = getattr(nb, "background_note", "")
+        notes = [f"background: {background}"] if background and not nb.by_masks else []
         notes += super()._notes(nb, options)
         if options.background_uncertainty:
             notes.append("intervals include the choice of the background rows")

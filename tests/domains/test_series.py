@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credex as cx
-from credex.domains import Domain, Neighbourhood
-from credex.domains.series_segments import bounds, filled_linear
+from credex.domains.series import bounds, filled_linear
 from tests.strategies import seeds
 
 X = np.array([1.0, 1.0, 5.0, 5.0, 3.0, 3.0])
@@ -41,7 +40,7 @@ def test_only_the_segments_that_are_off_change(steps, data, seed):
     assert len(set(here.names)) == len(here.names)
     on = rng.random((4, len(here.names))) < 0.5
     rows, _ = here.coalition_inputs(on)
-    kept = on[:, here._owner]
+    kept = on[:, here._part_of]
     np.testing.assert_array_equal(rows[kept], np.broadcast_to(x, rows.shape)[kept])
     assert np.isfinite(rows).all()
 
@@ -103,9 +102,9 @@ def test_names_of_channels():
         ({"segments": [4, 2]}, X, "not a rising list"),
         ({"segments": [2, 9]}, X, "not a rising list"),
         ({}, np.ones((2, 3, 4)), "explain_many"),
-        ({}, "text", "numbers"),
-        ({}, [], "numbers"),
-        ({"segments": 2}, [1.0, np.nan], "1 values that are missing"),
+        ({}, "text", "type <U4; integers or floats are needed"),
+        ({}, [], "x is empty"),
+        ({"segments": 2}, [1.0, np.nan], "1 values that are NaN"),
         ({"segments": 2, "fill": np.ones(5)}, X, r"shape \(5,\)"),
     ],
 )
@@ -167,8 +166,6 @@ def test_batches_json_and_refine():
         return np.tanh(rows[:, 5:20, 0].sum(axis=1)) * rows[:, 15:, 1].mean(axis=1)
 
     domain = cx.Series(8, channels="each", fill="linear")
-    assert isinstance(domain, Domain)
-    assert isinstance(domain.at(many[0]), Neighbourhood)
     shap = cx.BayesSHAP(model, domain)
     batch = shap.explain_many(many, queries=80)
     np.testing.assert_array_equal(batch[2].mean, shap.explain(many[2], queries=80).mean)

@@ -1,6 +1,5 @@
 """Texts taken apart and put together again, in every script."""
 
-import json
 import pickle
 import re
 from itertools import pairwise
@@ -12,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import credex as cx
-from credex.domains import Domain, Neighbourhood
 from credex.domains.text.spans import unique
 from credex.domains.text.words import sentences, words
 from tests.needs import need
@@ -53,7 +51,7 @@ def test_everything_on_gives_the_text_back(text, unit, mask, seed):
     assert len(rows) == 5
     for row, on in zip(rows, masks, strict=True):
         at = 0  # every part that is on is there, in its order
-        for part, kept in zip(here.passage.spans, on, strict=True):
+        for part, kept in zip(here.source.spans, on, strict=True):
             if kept:
                 word = text[part[0][0] : part[0][1]]
                 at = row.index(word, at) + len(word)
@@ -66,7 +64,7 @@ def test_everything_on_gives_the_text_back(text, unit, mask, seed):
 @given(texts | prose, units)
 def test_spans_are_apart_and_in_order(text, unit):
     here = looked_at(text, unit=unit)
-    flat = [s for part in here.passage.spans for s in part]
+    flat = [s for part in here.source.spans for s in part]
     assert flat == sorted(flat)
     for (_, b), (c, _) in pairwise(flat):
         assert b <= c
@@ -202,7 +200,7 @@ def test_bad_spans(unit, match):
     ("options", "match"),
     [
         ({"unit": "letter"}, "unit='letter'"),
-        ({"unit": 3}, "unit is a int"),
+        ({"unit": 3}, "unit=3; use 'word'"),
         ({"unit": re.compile(rb"x")}, "bytes"),
         ({"mask": 3}, "mask is 3"),
         ({"mask": "\ud800"}, "mask has a lone surrogate"),
@@ -235,23 +233,6 @@ def test_bad_texts_never_reach_the_model(text, match):
         cx.BayesSHAP(never, cx.Text()).explain(text)
 
 
-def test_the_domain_and_its_neighbourhood_keep_the_protocols():
-    domain = cx.Text()
-    assert isinstance(domain, Domain)
-    here = domain.at("a b c")
-    assert isinstance(here, Neighbourhood)
-    again = pickle.loads(pickle.dumps(here))
-    assert again.names == here.names
-    assert here.row_bytes > 0
-    flips = here.perturb(3, 0, 40)
-    np.testing.assert_array_equal(flips.design[10:20], here.perturb(3, 10, 20).design)
-    assert flips.inputs()[7] == flips.pick(np.array([7]))[0]
-    rows, index = flips.unique()
-    assert index is None
-    assert rows == flips.inputs()
-    assert json.loads(json.dumps(here.payload())) == here.payload()
-
-
 # -- tokenizers --------------------------------------------------------------------------------
 
 
@@ -270,8 +251,8 @@ def test_tokenizers_give_sub_words(tokenizer, text):
     assert here.base_inputs()[0].strip() == ""
     assert here.unit[0] == "per token present"
     assert len(here.names) > len(text.split())
-    assert [s for part in here.passage.spans for s in part] == sorted(
-        s for part in here.passage.spans for s in part
+    assert [s for part in here.source.spans for s in part] == sorted(
+        s for part in here.source.spans for s in part
     )
 
 
@@ -390,6 +371,10 @@ def test_batches_of_different_lengths_equal_one_by_one():
     assert [e.names for e in shap.explain_many(list(X), queries=40)] == [e.names for e in batch]
     recorded = shap.explain_many(["free now", "", None], queries=40, on_error="record")
     assert sorted(recorded.errors) == [1, 2]
+    labelled = pd.Series(["free now", "", "win"], index=["p", "q", "r"])
+    recorded = shap.explain_many(labelled, queries=40, on_error="record")
+    assert list(recorded.errors) == [1]
+    assert [e.label for e in recorded.explained] == ["p", "r"]
     with pytest.raises(cx.InputError, match="list of strings"):
         shap.explain_many("one text")
 

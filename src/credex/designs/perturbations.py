@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from credex.designs.bernoulli import BernoulliSequence
 from credex.designs.design import Context, Design, coalitions_of
 from credex.designs.samplers import Candidates
 from credex.designs.stream import MaskStream, PerturbationStream
-from credex.domains import Neighbourhood
+from credex.domains import Neighbourhood, Perturbations, TableNeighbourhood
 from credex.errors import InputError
 from credex.game import ONE_ROW, Query, Result, coalition_query, instance_query
 from credex.history import History
@@ -89,11 +89,15 @@ class PerturbationDesign(Design):
             )
 
         def make(a: int, b: int) -> tuple[Native, Ints | None]:
-            rows = drawn if b - a == len(drawn) else nb.perturb(seed, first + a, first + b)
+            rows = drawn if b - a == len(drawn) else self.perturb(seed, first + a, first + b)
             return (rows.inputs(), None) if noisy else rows.unique()
 
         shared = None if drawn.key is None or noisy else ("perturb", _without_range(drawn.key))
         return Query(make, len(drawn), ONE_ROW, nb.row_bytes, nb.form, share=shared, first=first)
+
+    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+        """Perturbed rows ``start`` to ``stop`` of a table's stream."""
+        return cast("TableNeighbourhood", self.neighbourhood).perturb(seed, start, stop)
 
     def absorb_rows(
         self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from credex.designs.samplers import Candidates
 from credex.designs.shapley import Sequence
-from credex.domains import Neighbourhood, Perturbations
+from credex.domains import Neighbourhood, Perturbations, TableNeighbourhood
 from credex.typing import Masks
 
 READ = 256
@@ -109,7 +111,8 @@ class PerturbationStream:
     """Perturbed rows of a neighbourhood from position ``start`` on."""
 
     def __init__(self, neighbourhood: Neighbourhood, seed: int, start: int = 0) -> None:
-        self.neighbourhood, self.seed, self.at = neighbourhood, seed, start
+        self.neighbourhood = cast("TableNeighbourhood", neighbourhood)
+        self.seed, self.at = seed, start
         self._last: Perturbations | None = None
         self._taken: Candidates | None = None
         self._first = start

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from credex.domains.base import Domain, Neighbourhood, Perturbations
+from credex.domains.base import Domain, Neighbourhood, Perturbations, TableNeighbourhood
 from credex.domains.image.fills import Blur, Noise
 from credex.domains.image.image import Image
 from credex.domains.image.regions import Felzenszwalb, Grid, Quickshift, Slic
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
 from credex.domains.masks import Masks
 from credex.domains.series import Series
 from credex.domains.tabular.tabular import Tabular
@@ -17,6 +18,8 @@ __all__ = [
     "Felzenszwalb",
     "Grid",
     "Image",
+    "MaskedDomain",
+    "MaskedNeighbourhood",
     "Masks",
     "Neighbourhood",
     "Noise",
@@ -24,6 +27,7 @@ __all__ = [
     "Quickshift",
     "Series",
     "Slic",
+    "TableNeighbourhood",
     "Tabular",
     "Text",
 ]

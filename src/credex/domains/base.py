@@ -1,8 +1,8 @@
 """What a domain is: the part of credex that knows what can be switched off in an input.
 
-A `Domain` looks at one instance with ``at(x)`` and answers with a `Neighbourhood`: the features,
-the background, and the two ways to make model inputs out of them, coalitions (BayesSHAP) and
-perturbations (BayesLIME). Right of here there are only masks, design rows and outputs.
+A `Domain` looks at one instance with ``at(x)`` and returns a `Neighbourhood`: its features, and the
+model inputs in which some of them are switched off. Everything behind it sees masks, design rows
+and outputs only. Base classes for domains of your own are in `credex.domains.masked`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from credex.typing import Design, Floats, Ints, Masks, Native
 
-__all__ = ["Domain", "Neighbourhood", "Perturbations", "PerturbedRows"]
+__all__ = ["Domain", "Neighbourhood", "Perturbations", "PerturbedRows", "TableNeighbourhood"]
 
 
 class PerturbedRows(Protocol):
@@ -85,128 +85,103 @@ class Perturbations:
 
 @runtime_checkable
 class Neighbourhood(Protocol):
-    """One instance, and all the inputs that can be made by switching its features off."""
+    """One instance and the model inputs in which some of its d features are switched off."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The d feature names."""
-        ...
 
     @property
     def by_masks(self) -> bool:
-        """Whether perturbations are the masks themselves, so that each has a complement."""
-        ...
+        """Whether BayesLIME perturbs by masks; otherwise this is a `TableNeighbourhood`."""
 
     @property
     def values(self) -> tuple[object, ...]:
-        """The instance's value of each feature, for people to read."""
-        ...
+        """The instance's value of each feature, for display."""
 
     @property
     def label(self) -> object:
         """Index label of the instance, or ``None``."""
-        ...
 
     @property
     def active(self) -> Masks:
-        """``(d,)``: the feature differs from at least one background row."""
-        ...
+        """``(d,)``: whether switching the feature off changes the input."""
 
     @property
     def background_weights(self) -> Floats:
         """``(B,)`` weights of the background rows, summing to 1."""
-        ...
-
-    @property
-    def background_note(self) -> str:
-        """How many rows stand for how many."""
-        ...
 
     @property
     def removal(self) -> str:
-        """What takes the place of a feature that is switched off, for people; may be empty."""
-        ...
+        """What replaces a feature that is switched off, for display; may be empty."""
 
     @property
     def row_bytes(self) -> int:
-        """Memory that one model input takes, about: it bounds the size of a model call."""
-        ...
+        """Approximate memory of one model input; it bounds the size of a model call."""
 
     @property
     def form(self) -> Hashable:
         """Equal for neighbourhoods whose inputs `Domain.concat` can stack into one call."""
-        ...
 
     @property
     def base_key(self) -> Hashable | None:
-        """Equal for neighbourhoods with the same ``base_inputs``; ``None``: no two have."""
-        ...
+        """Equal for neighbourhoods with the same ``base_inputs``; ``None`` if they differ."""
 
     @property
     def design_at(self) -> Floats:
         """``(d,)`` design row of the instance itself."""
-        ...
 
     @property
     def unit(self) -> tuple[str, ...]:
-        """What one unit of each feature's design column is."""
-        ...
+        """Unit of each feature's design column."""
 
     @property
     def feature_labels(self) -> tuple[str, ...]:
         """Each feature as a condition, such as ``29 < age ≤ 41``."""
-        ...
 
     def base_inputs(self) -> Native:
-        """Return the B background rows."""
-        ...
+        """Return the B background rows: the inputs with every feature switched off."""
 
     def instance_inputs(self) -> Native:
         """Return the instance as one row."""
-        ...
 
     def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
-        """Rows for ``(n, d)`` masks, and ``(n, B)`` positions into them (``None``: mask-major).
+        """Rows for ``(n, d)`` masks, and ``(n, B)`` indices into them (``None``: mask-major).
 
-        ``merge=False``: no row may stand for two, because the model is noisy.
+        ``merge=False`` makes one row for each mask and background row, for noisy models.
         """
-        ...
-
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
-        """Perturbations ``start`` to ``stop`` of the stream that belongs to ``seed``."""
-        ...
 
     def payload(self) -> Any:
         """Return the instance as JSON-safe values; `Domain.restore` reads it back."""
-        ...
+
+
+class TableNeighbourhood(Neighbourhood, Protocol):
+    """A neighbourhood with perturbed rows of its own (``by_masks`` is False)."""
+
+    @property
+    def background_note(self) -> str:
+        """How many background rows represent how many training rows."""
+
+    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+        """Perturbations ``start`` to ``stop`` of the stream that belongs to ``seed``."""
 
 
 @runtime_checkable
 class Domain(Protocol):
-    """Knows the training data (if any) and how an instance is taken apart."""
+    """Knows the training data (if any) and how an instance is split into features."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The d feature names; ``None`` if every instance has features of its own."""
-        ...
-
-    @property
-    def summary(self) -> str:
-        """One sentence about the background."""
-        ...
+        """The d feature names; ``None`` if they depend on the instance."""
 
     def at(self, x: Any) -> Neighbourhood:
-        """Look at one instance."""
-        ...
+        """Return the neighbourhood of one instance."""
 
     def split(self, X: Any) -> list[Any]:
-        """Take a batch apart into instances for `at`."""
-        ...
+        """Split a batch into instances for `at`."""
 
     def concat(self, inputs: Sequence[Native]) -> Native:
         """Stack blocks of model inputs."""
-        ...
 
     def restore(self, payload: Any) -> Any:
         """Turn `Neighbourhood.payload` back into an instance for `at`."""
-        ...

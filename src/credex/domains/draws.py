@@ -28,7 +28,7 @@ def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
     seed
         Integer ≥ 0 that names the stream.
     tag
-        ``"uniform"`` and ``"masks"`` are uniform on [0, 1), ``"normal"`` is standard normal.
+        ``"uniform"`` on [0, 1), or ``"normal"``: standard normal.
     """
     try:
         number, first, last = operator.index(seed), operator.index(start), operator.index(stop)
@@ -41,11 +41,9 @@ def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
     out = np.empty((last - first, width))
     for block in range(first // BLOCK, -(-last // BLOCK)):
         rng = spawn(number, _PURPOSES[tag], block)
-        low = max(first, block * BLOCK)
-        high = min(last, (block + 1) * BLOCK)
+        low, high = max(first, block * BLOCK), min(last, (block + 1) * BLOCK)
         draw = rng.standard_normal if tag == "normal" else rng.random
-        # A block may be cut short at either end: its rows come in order from the generator.
-        if low > block * BLOCK:
+        if low > block * BLOCK:  # skip the rows of the block that come before ``start``
             draw((low - block * BLOCK, width))
         draw(out=out[low - first : high - first])
     return out

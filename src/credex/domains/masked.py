@@ -1,26 +1,32 @@
-"""What texts and series share: parts that are there or not, and one input for every mask."""
+"""Base classes of domains whose instances consist of parts that are present or not.
+
+A mask says which of the d parts are present, and each mask has one model input. `Masks`, `Image`,
+`Text` and `Series` are made of these two classes; a domain of your own needs ``at`` in one of them,
+``names`` and ``inputs`` in the other.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from credex.domains.base import Perturbations
-from credex.domains.draws import blocks
-from credex.typing import Floats, Ints, Masks, Native
+from credex.errors import InputError
+from credex.typing import Floats, Masks, Native
 
-__all__ = ["PartsNeighbourhood"]
+__all__ = ["MaskedDomain", "MaskedNeighbourhood", "numbers", "unmasked"]
 
 
-class PartsNeighbourhood(ABC):
-    """An instance made of d parts; a mask says which are there, and its input is made from it.
+class MaskedNeighbourhood(ABC):
+    """One instance of d parts, and its model input for every mask of them.
 
-    A subclass sets the attributes below and knows how to make inputs.
+    A subclass sets ``names`` and defines `inputs`; the rest has defaults.
 
     Attributes
     ----------
@@ -28,90 +34,168 @@ class PartsNeighbourhood(ABC):
         The d names of the parts.
     label
         Index label of the instance, or ``None``.
-    background_note, removal
-        What the base is; what takes the place of a part that is off.
+    removal
+        What replaces a part that is switched off, for display.
+    part
+        What one part is called, such as ``"word"``.
+    base_key
+        Equal for neighbourhoods with the same base input; ``None`` if each has its own.
     """
 
     names: tuple[str, ...]
-    label: Any
-    background_note: str
-    removal: str
+    label: Any = None
+    removal: str = ""
+    part: str = "part"
+    base_key: Hashable | None = None
     by_masks = True
-    base_key: Hashable | None = None  # every instance has its own base
-    form: Hashable = None  # inputs stack, unless a subclass says which do
 
     @abstractmethod
-    def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
-        """Model inputs of ``(n, d)`` masks, in order."""
+    def inputs(self, masks: Masks) -> Native:
+        """Return the n model inputs of ``(n, d)`` masks, in order."""
 
-    @abstractmethod
+    def coalition_inputs(
+        self,
+        masks: Masks,
+        *,
+        merge: bool = True,  # noqa: ARG002 - there is one input for each mask
+    ) -> tuple[Native, None]:
+        """Return the inputs of ``(n, d)`` masks, and ``None``: they are in order."""
+        return self.inputs(np.asarray(masks, dtype=np.bool_)), None
+
+    def base_inputs(self) -> Native:
+        """Return the input with every part switched off."""
+        return self.inputs(np.zeros((1, len(self.names)), dtype=np.bool_))
+
+    def instance_inputs(self) -> Native:
+        """Return the instance as one input."""
+        return self.inputs(np.ones((1, len(self.names)), dtype=np.bool_))
+
     def payload(self) -> Any:
-        """Return the instance as JSON-safe values."""
+        """Return JSON-safe values that tell instances apart: here a digest of the input.
 
-    @property
-    @abstractmethod
-    def row_bytes(self) -> int:
-        """Memory that one model input takes, about."""
-
-    @property
-    @abstractmethod
-    def unit(self) -> tuple[str, ...]:
-        """What one unit of each importance is."""
-
-    @property
-    def values(self) -> tuple[object, ...]:
-        """``"present"`` for each part: its name says the rest."""
-        return ("present",) * len(self.names)
+        Return the instance itself, and read it in `MaskedDomain.restore`, to support ``refine``.
+        """
+        text = json.dumps([self.names, self.instance_inputs()], default=_comparable)
+        return {"digest": hashlib.sha256(text.encode()).hexdigest()}
 
     @cached_property
     def active(self) -> Masks:
-        """``(d,)`` all true, unless a subclass knows parts that cannot change."""
+        """``(d,)``: whether switching the part off changes the input; here always."""
         return np.ones(len(self.names), dtype=np.bool_)
 
     @cached_property
-    def background_weights(self) -> Floats:
-        """``(B,)``: one input for each mask."""
-        return np.ones(1)
+    def values(self) -> tuple[object, ...]:
+        """``"present"`` for each part."""
+        return ("present",) * len(self.names)
 
     @cached_property
-    def design_at(self) -> Floats:
-        """``(d,)`` ones."""
-        return np.ones(len(self.names))
+    def unit(self) -> tuple[str, ...]:
+        """``"per part present"`` for each part, by its name."""
+        return (f"per {self.part} present",) * len(self.names)
 
     @property
     def feature_labels(self) -> tuple[str, ...]:
         """The names."""
         return self.names
 
-    def base_inputs(self) -> Native:
-        """Return the input with every part switched off."""
-        return self.coalition_inputs(np.zeros((1, len(self.names)), dtype=np.bool_))[0]
+    @cached_property
+    def background_weights(self) -> Floats:
+        """``(1,)``: there is one input for each mask."""
+        return np.ones(1)
 
-    def instance_inputs(self) -> Native:
-        """Return the instance as it is, as one row."""
-        return self.coalition_inputs(np.ones((1, len(self.names)), dtype=np.bool_))[0]
+    @cached_property
+    def design_at(self) -> Floats:
+        """``(d,)`` ones: every part of the instance is present."""
+        return np.ones(len(self.names))
 
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
-        """Masks ``start`` to ``stop`` of fair coin flips, and the inputs they stand for."""
-        flips = blocks(seed, "masks", start, stop, len(self.names)) < 0.5
-        return Perturbations(flips, None, _PartRows(self, flips))
+    @cached_property
+    def row_bytes(self) -> int:
+        """Approximate memory of one model input."""
+        return max(8 * len(self.names), int(getattr(self.instance_inputs(), "nbytes", 0)))
+
+    @cached_property
+    def form(self) -> Hashable:
+        """Equal for inputs that stack: shape and type of an array; lists always stack."""
+        x = self.instance_inputs()
+        return (tuple(x.shape[1:]), str(x.dtype)) if hasattr(x, "dtype") else None
 
 
-@dataclass(frozen=True, slots=True)
-class _PartRows:
-    """Inputs of coin flips, made when somebody asks."""
+class MaskedDomain(ABC):
+    """A domain without a background; a subclass defines `at`.
 
-    neighbourhood: PartsNeighbourhood
-    masks: Masks
+    Attributes
+    ----------
+    names
+        The names of the parts, or ``None`` if they depend on the instance.
+    batch
+        What `split` takes, for its error message.
+    """
 
-    def inputs(self) -> Native:
-        return self.neighbourhood.coalition_inputs(self.masks)[0]
+    names: tuple[str, ...] | None = None
+    batch: str = "a list of instances"
 
-    def pick(self, positions: Ints) -> Native:
-        return self.neighbourhood.coalition_inputs(self.masks[positions])[0]
+    @abstractmethod
+    def at(self, x: Any) -> MaskedNeighbourhood:
+        """Return the neighbourhood of one instance."""
 
-    def coordinates(self) -> Floats:
-        return self.masks.astype(np.float64)
+    def split(self, X: Any) -> list[Any]:
+        """Split a batch into instances for `at`."""
+        if isinstance(X, str | bytes) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+            msg = f"X is a {type(X).__name__}; pass {self.batch}, or use explain(x) for one"
+            raise InputError(msg)
+        return list(X.to_numpy() if hasattr(X, "to_numpy") else X)
 
-    def unique(self) -> tuple[Native, Ints | None]:
-        return self.inputs(), None
+    def concat(self, inputs: Sequence[Native]) -> Native:
+        """Join blocks of model inputs: lists, arrays or torch tensors."""
+        if isinstance(inputs[0], list):
+            return [one for block in inputs for one in block]
+        if isinstance(inputs[0], np.ndarray):
+            return np.concatenate(list(inputs))
+        import torch
+
+        return torch.cat(list(inputs))
+
+    def restore(self, payload: Any) -> Any:  # noqa: ARG002 - for subclasses
+        """Turn `MaskedNeighbourhood.payload` back into an instance for `at`."""
+        name = type(self).__name__
+        msg = f"explanations of {name} do not keep the instance; use explain(x, start=explanation),"
+        msg += f" or define payload() of its neighbourhood and {name}.restore(payload)"
+        raise InputError(msg)
+
+
+def unmasked(x: Any, what: str) -> NDArray[Any]:
+    """Return ``x`` as a plain array; masked entries (of ``numpy.ma``) raise an `InputError`."""
+    many = x if isinstance(x, list | tuple) else [x]
+    if any(np.ma.isMaskedArray(part) for part in many):
+        n = int(np.sum(np.ma.getmaskarray(np.ma.asarray(x))))
+        if n:
+            msg = f"{what} has {n} masked values; fill them in first, for example x.filled(0)"
+            raise InputError(msg)
+    return np.asarray(x)
+
+
+def numbers(x: Any, what: str) -> NDArray[Any]:
+    """Return ``x`` as a non-empty array of finite numbers, or raise an `InputError`."""
+    a = unmasked(x, what)
+    if a.dtype.kind not in "iuf":
+        msg = f"{what} has values of type {a.dtype}; integers or floats are needed"
+        msg += ": use x.astype(float)" if a.dtype.kind == "b" else ""
+        raise InputError(msg)
+    if a.size == 0:
+        raise InputError(f"{what} is empty: its shape is {a.shape}; numbers are needed")
+    bad = int(np.sum(~np.isfinite(a)))
+    if bad:
+        msg = f"{what} has {bad} values that are NaN or infinite; fill them in first"
+        raise InputError(msg)
+    return a
+
+
+def _comparable(value: Any) -> Any:
+    """Return JSON-safe values that differ if an array, or another object, differs."""
+    if not hasattr(value, "__array__"):
+        return repr(value)
+    a = np.asarray(value)
+    if a.dtype == object:
+        return a.tolist()
+    digest = hashlib.sha256(np.ascontiguousarray(a).tobytes()).hexdigest()
+    return [str(a.dtype), list(a.shape), digest]

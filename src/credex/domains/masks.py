@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from credex.domains.base import Perturbations
-from credex.domains.draws import blocks
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
 from credex.errors import InputError
-from credex.typing import Floats, Ints, Native
 from credex.typing import Masks as MaskArray
 
 __all__ = ["MaskNeighbourhood", "Masks"]
 
 
-class Masks:
+class Masks(MaskedDomain):
     """A domain whose model inputs are the masks themselves.
 
     Parameters
@@ -36,11 +32,13 @@ class Masks:
     array([[ True,  True,  True]])
     """
 
+    summary = "no background: the model is a function of masks"
+
     def __init__(self, d: int, names: Sequence[str] | None = None) -> None:
         try:
             count = operator.index(d)
         except TypeError:
-            raise InputError(f"d is {d!r}; pass the number of parts, an integer ≥ 1") from None
+            count = 0
         if isinstance(d, bool | np.bool_) or count < 1:
             raise InputError(f"d is {d!r}; pass the number of parts, an integer ≥ 1")
         if isinstance(names, str):
@@ -52,127 +50,32 @@ class Masks:
         if repeated:
             raise InputError(f"names repeat: {', '.join(repeated)}; give each part its own name")
         self.names: tuple[str, ...] = tuple(given)
-        self.summary = "no background: the model is a function of masks"
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The parts are the columns."""
-        return self.names
-
-    def at(self, x: None = None, *, cohort: None = None) -> MaskNeighbourhood:
-        """Return the one neighbourhood there is; ``x`` and ``cohort`` must be ``None``."""
+    def at(self, x: None = None) -> MaskNeighbourhood:
+        """Return the one neighbourhood there is; ``x`` must be ``None``."""
         if x is not None:
             raise InputError(f"Masks has no instance, but x is a {type(x).__name__}; leave x out")
-        if cohort is not None:
-            raise InputError(f"Masks has no cohorts, but cohort is {cohort!r}; leave it out")
         return MaskNeighbourhood(self.names)
 
     def split(self, X: Any) -> list[None]:  # noqa: ARG002 - the protocol's
-        """Masks have one neighbourhood only: there is no batch to take apart."""
+        """Raise: there is no batch to split."""
         raise InputError("Masks has no instances to explain in a batch; call explain() without x")
 
-    def concat(self, inputs: Sequence[Native]) -> Native:
-        """Stack blocks of masks."""
-        return np.concatenate(list(inputs))
-
     def restore(self, payload: Any) -> None:
-        """There is nothing to restore."""
+        """Return ``None``: there is no instance."""
         if payload is not None:
             raise InputError(f"Masks has no instance to restore, but the payload is {payload!r}")
 
 
-@dataclass(frozen=True)
-class MaskNeighbourhood:
-    """All masks of d parts; B = 1 and the background is the empty mask."""
+class MaskNeighbourhood(MaskedNeighbourhood):
+    """All masks of d parts; the base is the empty mask."""
 
-    names: tuple[str, ...]
-    label: None = None
-    by_masks: bool = True
-    background_note: str = "no background: the model is a function of masks"
-    removal: str = ""
-    form: None = None
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
 
-    @property
-    def values(self) -> tuple[object, ...]:
-        """``"present"`` for each part."""
-        return ("present",) * len(self.names)
-
-    @cached_property
-    def active(self) -> MaskArray:
-        """``(d,)`` all true."""
-        return np.ones(len(self.names), dtype=np.bool_)
-
-    @cached_property
-    def background_weights(self) -> Floats:
-        """``(1,)`` the number 1."""
-        return np.ones(1)
-
-    @property
-    def row_bytes(self) -> int:
-        """As for a table of d columns: models turn masks into numbers."""
-        return 8 * len(self.names)
-
-    @property
-    def base_key(self) -> Hashable:
-        """One background for all masks of these parts."""
-        return ("masks", self.names)
-
-    @cached_property
-    def design_at(self) -> Floats:
-        """``(d,)`` ones."""
-        return np.ones(len(self.names))
-
-    @property
-    def unit(self) -> tuple[str, ...]:
-        """``"per part present"`` for each part."""
-        return ("per part present",) * len(self.names)
-
-    @property
-    def feature_labels(self) -> tuple[str, ...]:
-        """The names."""
-        return self.names
-
-    def base_inputs(self) -> MaskArray:
-        """``(1, d)`` the empty mask."""
-        return np.zeros((1, len(self.names)), dtype=np.bool_)
-
-    def instance_inputs(self) -> MaskArray:
-        """``(1, d)`` the full mask."""
-        return np.ones((1, len(self.names)), dtype=np.bool_)
-
-    def coalition_inputs(
-        self,
-        masks: MaskArray,
-        *,
-        merge: bool = True,  # noqa: ARG002 - masks are never merged
-    ) -> tuple[MaskArray, None]:
-        """Return the ``(n, d)`` masks as a fresh C-contiguous array."""
-        return np.array(masks, dtype=np.bool_, order="C", copy=True), None
-
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
-        """Masks ``start`` to ``stop`` of fair coin flips; they are design and inputs alike."""
-        flips = blocks(seed, "masks", start, stop, len(self.names)) < 0.5
-        return Perturbations(flips, None, _MaskRows(flips))
+    def inputs(self, masks: MaskArray) -> MaskArray:
+        """Return a C-contiguous copy of the ``(n, d)`` masks."""
+        return np.array(masks, order="C")
 
     def payload(self) -> None:
-        """There is no instance to keep."""
-
-
-@dataclass(frozen=True, slots=True)
-class _MaskRows:
-    masks: MaskArray
-
-    def inputs(self) -> MaskArray:
-        return self.masks.copy()
-
-    def pick(self, positions: Ints) -> MaskArray:
-        return self.masks[positions]
-
-    def coordinates(self) -> Floats:
-        return self.masks.astype(np.float64)
-
-    def unique(self) -> tuple[MaskArray, Ints | None]:
-        distinct, position = np.unique(self.masks, axis=0, return_inverse=True)
-        if len(distinct) > 0.7 * len(self.masks):
-            return self.inputs(), None
-        return distinct, position.reshape(-1).astype(np.int64)
+        """Return ``None``: there is no instance to keep."""

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from credex.domains.masked import PartsNeighbourhood
-from credex.domains.series_segments import (
-    FILLS,
-    Fill,
-    bounds,
-    check_segments,
-    filled_linear,
-    replacement,
-)
+from credex.checks import check_count
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood, numbers
 from credex.errors import InputError
-from credex.typing import Floats, Ints, Masks, Native
+from credex.typing import Floats, Ints, Masks
 
 __all__ = ["Series", "SeriesNeighbourhood"]
 
 Channels = Literal["together", "each"] | Sequence[str]
 
+Fill = Literal["mean", "linear", "noise"] | float | Any
+"""A key of `FILLS`, a number, or a series of the instance's shape."""
 
-class Series:
+FILLS = {
+    "mean": "the mean of its channel takes a segment's place",
+    "linear": "a straight line takes a segment's place",
+    "noise": "noise of its channel's mean and spread takes a segment's place",
+}
+
+
+class Series(MaskedDomain):
     """A domain of time series: the model receives ``(n, T)`` or ``(n, T, C)``, as given.
 
     Parameters
@@ -33,7 +37,7 @@ class Series:
     segments
         How many, about equally long (10 by default), or the time steps where they begin.
     length
-        Time steps of each segment instead.
+        Time steps of each segment instead; the last may be shorter.
     fill
         What stands where a segment is off: ``"mean"`` of its channel; ``"linear"``, a straight
         line between the values that are kept; ``"noise"``, normal noise of the channel's mean and
@@ -54,7 +58,7 @@ class Series:
     array([[1., 1., 3., 3.]])
     """
 
-    names = None  # the number of segments may depend on the length of the series
+    batch = "an array (n, T) or (n, T, C), or a list of series"
 
     def __init__(
         self,
@@ -65,37 +69,34 @@ class Series:
         channels: Channels = "together",
         seed: int = 0,
     ) -> None:
-        self.segments, self.length = check_segments(segments, length)
-        if isinstance(fill, str) and fill not in FILLS:
-            msg = f"fill={fill!r}; use 'mean', 'linear', 'noise', a number, or a series of the "
-            msg += "instance's shape"
-            raise InputError(msg)
-        if not isinstance(fill, str):
-            _numbers(fill, "fill")
+        self.segments, self.length = _check_segments(segments, length)
+        if isinstance(fill, str):
+            if fill not in FILLS:
+                msg = f"fill={fill!r}; use 'mean', 'linear', 'noise', a number, or another series"
+                raise InputError(msg)
+            self.removal = FILLS[fill]
+        elif numbers(fill, "fill").ndim == 0:
+            self.removal = f"the number {float(fill):g} takes a segment's place"
+        else:
+            self.removal = "another series takes a segment's place"
         if isinstance(channels, str) and channels not in ("together", "each"):
-            msg = f"channels={channels!r}; use 'together', 'each', or a list of names"
-            raise InputError(msg)
+            raise InputError(f"channels={channels!r}; use 'together', 'each', or a list of names")
         given: Any = seed
         if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 0:
             raise InputError(f"seed must be a whole number ≥ 0; got {seed!r}")
         self.fill, self.seed = fill, int(seed)
         self.channels = channels if isinstance(channels, str) else tuple(map(str, channels))
-        self.summary = f"no background: {_removal(fill)}"
+        self.summary = f"no background: {self.removal}"
 
     def at(self, x: Any) -> SeriesNeighbourhood:
-        """Look at one series, ``(T,)`` or ``(T, C)``."""
-        return SeriesNeighbourhood(self, _one(x))
-
-    def split(self, X: Any) -> list[Any]:
-        """Take a batch apart: ``(n, T)``, ``(n, T, C)``, or a list of series."""
-        if isinstance(X, str) or not hasattr(X, "__len__"):
-            msg = f"X is a {type(X).__name__}; pass an array (n, T) or (n, T, C), or a list"
+        """Return the neighbourhood of one series, ``(T,)`` or ``(T, C)``."""
+        raw = numbers(x, "x")
+        if raw.ndim not in (1, 2):
+            msg = f"x has the shape {raw.shape}; a series is (T,) or (T, C)"
+            if raw.ndim == 3:
+                msg += ". explain_many takes (n, T, C)"
             raise InputError(msg)
-        return list(np.asarray(X) if hasattr(X, "to_numpy") else X)
-
-    def concat(self, inputs: Sequence[Native]) -> Native:
-        """Stack blocks of series of one shape."""
-        return np.concatenate(list(inputs))
+        return SeriesNeighbourhood(self, raw)
 
     def restore(self, payload: Any) -> Any:
         """Turn `SeriesNeighbourhood.payload` back into an array."""
@@ -104,139 +105,184 @@ class Series:
         return np.array(payload["values"], dtype=payload["dtype"]).reshape(payload["shape"])
 
 
-def _numbers(a: Any, what: str) -> Any:
-    raw = np.asarray(a)
-    if raw.dtype.kind not in "iuf" or raw.size == 0:
-        msg = f"{what} is a {type(a).__name__} of type {raw.dtype}, shape {raw.shape}; numbers "
-        msg += "are needed"
-        raise InputError(msg)
-    if not np.all(np.isfinite(raw)):
-        msg = f"{what} has {int(np.sum(~np.isfinite(raw)))} values that are missing or infinite; "
-        msg += "fill them first"
-        raise InputError(msg)
-    return raw
+class SeriesNeighbourhood(MaskedNeighbourhood):
+    """One series and the series with some of its segments filled.
 
+    Attributes
+    ----------
+    x
+        ``(T, C)`` the series.
+    replacement
+        ``(T, C)`` the values that stand where a segment is off.
+    bounds
+        Start and end of each segment.
+    """
 
-def _one(x: Any) -> Any:
-    raw = _numbers(x, "x")
-    if raw.ndim not in (1, 2):
-        msg = f"x has the shape {raw.shape}; a series is (T,) or (T, C)"
-        if raw.ndim == 3:
-            msg += ". explain_many takes (n, T, C)"
-        raise InputError(msg)
-    return raw
+    part = "segment"
 
-
-def _removal(fill: Fill) -> str:
-    words = {
-        "mean": "the mean of its channel takes a segment's place",
-        "linear": "a straight line takes a segment's place",
-        "noise": "noise of its channel's mean and spread takes a segment's place",
-    }
-    if isinstance(fill, str):
-        return words[fill]
-    if np.ndim(fill) == 0:
-        return f"the number {float(fill):g} takes a segment's place"
-    return "another series takes a segment's place"
-
-
-class SeriesNeighbourhood(PartsNeighbourhood):
-    """One series and all series that are left when segments of it are filled."""
-
-    label = None
-
-    def __init__(self, domain: Series, x: Any) -> None:
-        self._raw, self._fill, self._seed = x, domain.fill, domain.seed
-        self.x: Floats = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
+    def __init__(self, domain: Series, x: NDArray[Any]) -> None:
+        self._native, self._fill, self._seed = x, domain.fill, domain.seed
+        self.x: Floats = x.astype(np.float64).reshape(len(x), -1)
+        self.removal = domain.removal
+        self.replacement = _replacement(self.x, domain.fill, domain.seed)
         self.bounds = bounds(len(x), domain.segments, domain.length)
-        count = self.x.shape[1]
-        together = domain.channels == "together"
+        steps = [f"steps {a}–{b - 1}" if b - a > 1 else f"step {a}" for a, b in self.bounds]
+        n_channels = self.x.shape[1]
+        self.channels: tuple[str, ...] = ()  # with segments of their own
         if isinstance(domain.channels, tuple):
-            if len(domain.channels) != count:
-                msg = f"{len(domain.channels)} names of channels for a series of {count}"
+            if len(domain.channels) != n_channels:
+                msg = f"{len(domain.channels)} names of channels for a series of {n_channels}"
                 raise InputError(msg)
-            channels = domain.channels
-        else:
-            channels = tuple(f"channel {c}" for c in range(count))
-        stretches = [
-            f"steps {a}–{b - 1}" if b - a > 1 else f"step {a}"  # noqa: RUF100
-            for a, b in self.bounds
-        ]
-        one = together or (count == 1 and not isinstance(domain.channels, tuple))
-        self.channels: tuple[str, ...] = () if one else channels
-        self.names = tuple(
-            s if one else f"{c}, {s}"
-            for c in (channels[:1] if one else channels)
-            for s in stretches
-        )
-        self.background_note = "no background: the base is the series with every segment off"
-        self.removal = _removal(domain.fill)
-        self.replacement = replacement(self.x, domain.fill, domain.seed)
-
-    @property
-    def unit(self) -> tuple[str, ...]:
-        """``"per segment present"`` for each part."""
-        return ("per segment present",) * len(self.names)
-
-    @property
-    def form(self) -> Any:  # type: ignore[override]
-        """Series of one shape and type stack."""
-        return (self._raw.shape, str(self._dtype))
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        """Floats keep their precision; whole numbers become float64, as fills are not whole."""
-        kept: np.dtype[Any] = self._raw.dtype
-        return kept if kept.kind == "f" else np.dtype(np.float64)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of the series, and of the work on it."""
-        return 8 * 4 * self.x.size
+            self.channels = domain.channels
+        elif domain.channels == "each" and n_channels > 1:
+            self.channels = tuple(f"channel {c}" for c in range(n_channels))
+        self.names = tuple(f"{c}, {s}" for c in self.channels for s in steps) or tuple(steps)
 
     @cached_property
-    def _owner(self) -> Ints:
+    def row_bytes(self) -> int:
+        """Bytes of the series and of the arrays it is made from."""
+        return 4 * self.x.nbytes
+
+    @cached_property
+    def _part_of(self) -> Ints:
         """``(T, C)``: the part each value belongs to."""
-        out = np.empty(self.x.shape, dtype=np.int64)
-        for i, (a, b) in enumerate(self.bounds):
-            out[a:b] = i
-        if self.channels:
-            out += len(self.bounds) * np.arange(self.x.shape[1])
-        return out
+        lengths = [b - a for a, b in self.bounds]
+        segment = np.repeat(np.arange(len(lengths)), lengths)[:, None]
+        n_channels = self.x.shape[1]
+        return segment + (len(lengths) if self.channels else 0) * np.arange(n_channels)
 
     @cached_property
     def active(self) -> Masks:
-        """``(d,)``: false where a segment equals what would fill it, whatever else is off."""
-        if isinstance(self._fill, str) and self._fill == "linear":
+        """``(d,)``: false where a segment equals what always replaces it."""
+        if self._linear:
             return np.ones(len(self.names), dtype=np.bool_)
         differs = self.x != self.replacement
-        return np.bincount(self._owner[differs], minlength=len(self.names)) > 0
+        return np.bincount(self._part_of[differs], minlength=len(self.names)) > 0
 
-    def coalition_inputs(
-        self,
-        masks: Masks,
-        *,
-        merge: bool = True,  # noqa: ARG002 - series are never merged
-    ) -> tuple[Native, None]:
-        """Return ``(n, T)`` or ``(n, T, C)`` series for ``(n, d)`` masks."""
-        on = np.asarray(masks, dtype=np.bool_)[:, self._owner]
-        if isinstance(self._fill, str) and self._fill == "linear":
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self._fill, str) and self._fill == "linear"
+
+    def inputs(self, masks: Masks) -> NDArray[Any]:
+        """Return ``(n, T)`` or ``(n, T, C)`` series; integers become float64, as fills are."""
+        on = masks[:, self._part_of]
+        if self._linear:
             made = filled_linear(self.x, on, self.replacement)
         else:
             made = np.where(on, self.x, self.replacement)
-        return made.reshape(len(on), *self._raw.shape).astype(self._dtype), None
+        dtype = self._native.dtype if self._native.dtype.kind == "f" else np.float64
+        return made.reshape(len(on), *self._native.shape).astype(dtype)
 
     def payload(self) -> dict[str, Any]:
-        """The series, its segments, and what fills them."""
-        own = not isinstance(self._fill, str)
-        fill = np.asarray(self._fill, dtype=np.float64).tolist() if own else self._fill
+        """Return the series, its segments, and what fills them."""
+        fill = self._fill
         return {
             "kind": "series",
-            "shape": list(self._raw.shape),
-            "dtype": str(self._raw.dtype),
-            "values": self._raw.ravel().tolist(),
+            "shape": list(self._native.shape),
+            "dtype": str(self._native.dtype),
+            "values": self._native.ravel().tolist(),
             "bounds": [list(b) for b in self.bounds],
             "channels": list(self.channels),
-            "fill": fill,
+            "fill": fill if isinstance(fill, str) else np.asarray(fill, dtype=np.float64).tolist(),
             "seed": self._seed,
         }
+
+
+def bounds(
+    steps: int, segments: int | Sequence[int] | None, length: int | None
+) -> tuple[tuple[int, int], ...]:
+    """Start and end of each segment of a series of ``steps`` time steps; see `Series`.
+
+    Examples
+    --------
+    >>> bounds(10, 3, None)
+    ((0, 3), (3, 7), (7, 10))
+    >>> bounds(10, [2, 9], None)
+    ((0, 2), (2, 9), (9, 10))
+    """
+    if length is not None:
+        starts = list(range(0, steps, length))
+    elif isinstance(segments, int):
+        if segments > steps:
+            msg = f"{segments} segments of a series of {steps} time steps; use {steps} or fewer"
+            raise InputError(msg)
+        starts = [int(v) for v in np.round(np.linspace(0, steps, segments + 1))[:-1]]
+    else:
+        given = [int(v) for v in segments or ()]
+        starts = given if given[:1] == [0] else [0, *given]
+        last = starts.pop() if starts[-1] == steps else starts[-1]
+        if any(b <= a for a, b in pairwise(starts)) or last > steps:
+            msg = f"segments={given} is not a rising list of time steps between 0 and {steps}"
+            raise InputError(msg)
+    return tuple(pairwise([*starts, steps]))
+
+
+def filled_linear(x: Floats, on: Masks, empty: Floats) -> Floats:
+    """``x (T, C)`` with straight lines over the time steps that are off, for n masks.
+
+    Parameters
+    ----------
+    x
+        The series.
+    on
+        ``(n, T, C)``: which values are kept.
+    empty
+        ``(T, C)``: what a channel becomes that is off from beginning to end.
+
+    Returns
+    -------
+    ``(n, T, C)``. The first and the last value that is kept are repeated outwards.
+    """
+    steps = np.arange(len(x))[:, None]
+    # the last kept step before each step (-1: none), and the first one after it (T: none)
+    before = np.maximum.accumulate(np.where(on, steps, -1), axis=1)
+    after = np.minimum.accumulate(np.where(on, steps, len(x))[:, ::-1], axis=1)[:, ::-1]
+    left = np.where(before < 0, after, before) % len(x)
+    right = np.where(after == len(x), before, after)
+    channel = np.arange(x.shape[1])
+    a, b = x[left, channel], x[right, channel]
+    share = (steps - left) / np.maximum(right - left, 1)
+    filled = np.where(on, x, a + share * (b - a))
+    return np.where(on.any(axis=1, keepdims=True), filled, empty)
+
+
+def _check_segments(
+    segments: int | Sequence[int] | None, length: int | None
+) -> tuple[int | tuple[int, ...] | None, int | None]:
+    """Return ``segments`` and ``length`` in their plain form, or raise."""
+    if length is not None:
+        if segments is not None:
+            raise InputError("give segments= (how many, or where) or length=, not both")
+        return None, check_count("length", length)
+    if segments is None:
+        return 10, None
+    if isinstance(segments, int | np.integer) and not isinstance(segments, bool):
+        return check_count("segments", segments), None
+    try:
+        starts = tuple(int(v) for v in segments)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        msg = f"segments is {segments!r}; use a number, or the time steps where segments begin"
+        raise InputError(msg) from None
+    if not starts:
+        raise InputError("segments is an empty list; give the time steps where segments begin")
+    return starts, None
+
+
+def _replacement(x: Floats, fill: Fill, seed: int) -> Floats:
+    """Values that stand where a segment is off, ``(T, C)`` like the series ``x``.
+
+    For ``"linear"`` it is what a channel becomes that is off altogether: its mean.
+    """
+    if isinstance(fill, str):
+        mean = np.broadcast_to(x.mean(axis=0), x.shape)
+        if fill != "noise":
+            return mean
+        noise = np.random.default_rng([seed, 29]).standard_normal(x.shape)
+        return np.asarray(mean + x.std(axis=0) * noise)
+    given = np.asarray(fill, dtype=np.float64)
+    if given.ndim == 1 and x.shape[1] == 1:
+        given = given[:, None]
+    if given.ndim and given.shape != x.shape:
+        msg = f"fill has the shape {np.shape(fill)}; the series has {x.shape} (time, channels)"
+        raise InputError(msg)
+    return np.broadcast_to(given, x.shape)

@@ -64,7 +64,7 @@ class SurrogateProcess(Estimator):
             steps = np.arange(d + 1)[:, None] > np.arange(d)  # s present, s = 0 … d
             return AllMasks(np.asarray(design.kernel.weights(steps, design.origin)))
         seed = child(int(self.options.seed), Purpose.PROJECTION_POOL)
-        pool = design.neighbourhood.perturb(seed, 0, POOL)
+        pool = design.perturb(seed, 0, POOL)
         z = pool.design.astype(np.float64)
         return Pool(pool.coordinates(), z, np.asarray(design.kernel.weights(z, design.origin)))
 
@@ -78,7 +78,7 @@ class SurrogateProcess(Estimator):
         if h.cursor != h.rows.n:
             msg = "posterior='gp' on a table needs all perturbations of one seed, in order"
             raise InputError(msg)
-        drawn = self.design.neighbourhood.perturb(int(self.options.seed), 0, h.rows.n)
+        drawn = self.design.perturb(int(self.options.seed), 0, h.rows.n)
         return drawn.coordinates(), z, y
 
     def gp(self, h: History) -> SurrogateGP:

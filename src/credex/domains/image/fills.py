@@ -6,7 +6,9 @@ perturbed picture then takes each pixel either from the picture or from its repl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,68 +16,25 @@ import numpy as np
 from credex.checks import check_positive
 from credex.domains.image.picture import Picture, Pixels, read
 from credex.domains.image.regions import Regions
+from credex.domains.masked import numbers
 from credex.errors import InputError
 from credex.typing import Floats
 
-__all__ = ["Blur", "Constant", "Fill", "Inpaint", "Mean", "Noise", "Other", "fill_of"]
+__all__ = ["Blur", "Fill", "Noise", "fill_of"]
 
-INPAINT_MOST = 600_000
-"""Pixels up to which `Inpaint` solves its equations: about ten seconds."""
+MAX_INPAINT_PIXELS = 600_000
+"""`inpaint` takes about ten seconds for so many."""
 
 
 class Fill(Protocol):
-    """Makes the replacement."""
+    """Makes the replacement of a picture."""
 
     @property
     def words(self) -> str:
-        """What takes the place of a region, for people."""
-        ...
+        """What takes the place of a region, for display."""
 
     def pixels(self, picture: Picture, regions: Regions) -> Floats:
         """``(H, W, C)`` replacement pixels, in the picture's own units."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """Each region's own mean colour."""
-
-    words: str = "the mean colour of the region"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Average over each region."""
-        flat = regions.labels.ravel()
-        counts = np.bincount(flat, minlength=regions.d)
-        planes = picture.pixels.reshape(-1, picture.channels).astype(np.float64)
-        means = [
-            np.bincount(flat, planes[:, c], regions.d) / counts for c in range(picture.channels)
-        ]
-        return np.stack(means, axis=1)[regions.labels]
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """One colour everywhere: a number for all channels, or one for each."""
-
-    colour: tuple[float, ...]
-
-    @property
-    def words(self) -> str:
-        """``the colour 0`` or ``the colour (255, 0, 0)``."""
-        said = ", ".join(f"{v:g}" for v in self.colour)
-        return f"the colour {said if len(self.colour) == 1 else f'({said})'}"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Paint it."""
-        del regions
-        colour = np.array(self.colour)
-        if len(colour) not in (1, picture.channels):
-            kind = "a grey image" if picture.channels == 1 else f"{picture.channels} channels"
-            msg = f"fill={self.colour} has {len(colour)} channels, the image is {kind}; "
-            msg += "pass one number, or one for each channel"
-            raise InputError(msg)
-        check_range(picture, colour, f"fill={self.colour if len(colour) > 1 else self.colour[0]}")
-        return np.broadcast_to(colour, picture.pixels.shape).copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +48,15 @@ class Blur:
 
     @property
     def words(self) -> str:
-        """With its width."""
+        """Its width included."""
         return f"the picture blurred by {self.sigma:g} pixels"
 
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Blur each channel by itself."""
-        del regions
+    def pixels(self, picture: Picture, _: Regions) -> Floats:
+        """Return the blurred picture."""
         from scipy.ndimage import gaussian_filter
 
-        planes = picture.pixels.astype(np.float64)
-        blurred: Floats = gaussian_filter(planes, (self.sigma, self.sigma, 0), mode="nearest")
-        return blurred
+        planes, sigma = picture.pixels.astype(np.float64), (self.sigma, self.sigma, 0)
+        return np.asarray(gaussian_filter(planes, sigma, mode="nearest"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +79,11 @@ class Noise:
 
     @property
     def words(self) -> str:
-        """With its size."""
+        """Its scale included."""
         return f"noise about the mean colour (scale {self.scale:g})"
 
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Draw it."""
-        del regions
+    def pixels(self, picture: Picture, _: Regions) -> Floats:
+        """Return the noise."""
         rng = np.random.default_rng([self.seed, 29])
         mean = picture.pixels.astype(np.float64).mean(axis=(0, 1))
         spread = self.scale * (picture.high - picture.low)
@@ -136,119 +92,112 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Inpaint:
-    """Each region filled in smoothly from the pixels around it (Laplace's equation).
+class NamedFill:
+    """A fill that the user gives as a word, a number, a colour or a picture."""
 
-    Made once, from the whole picture: a region's filling also shows where its neighbours were.
+    words: str
+    pixels: Callable[[Picture, Regions], Floats]
+
+
+def mean_colour(picture: Picture, regions: Regions) -> Floats:
+    """Return each region's own mean colour."""
+    flat = regions.labels.ravel()
+    planes = picture.pixels.reshape(flat.size, -1).astype(np.float64).T
+    sums = np.stack([np.bincount(flat, plane) for plane in planes], axis=1)
+    return np.asarray(sums / np.bincount(flat)[:, None])[regions.labels]
+
+
+def inpaint(picture: Picture, regions: Regions) -> Floats:
+    """Fill each region in smoothly from the pixels around it (Laplace's equation).
+
+    All regions are solved for at once, with the pixels of other regions as boundary values: a
+    region's filling also shows where its neighbours were.
     """
+    labels = regions.labels
+    if labels.size > MAX_INPAINT_PIXELS:
+        high, wide = picture.size
+        msg = f"fill='inpaint' of {high} × {wide} pixels would take minutes and gigabytes; "
+        msg += f"scale the image to {MAX_INPAINT_PIXELS:,} pixels or fewer, or use cx.Blur(sigma)"
+        raise InputError(msg)
+    from scipy.sparse import coo_array
+    from scipy.sparse.linalg import splu
 
-    words: str = "what the pixels around the region suggest"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Solve for all regions at once: pixels of other regions are boundary values."""
-        if regions.labels.size > INPAINT_MOST:
-            high, wide = picture.size
-            msg = f"fill='inpaint' of {high} × {wide} pixels would take minutes and gigabytes; "
-            msg += f"scale the image to at most {INPAINT_MOST:,} pixels, or use cx.Blur(sigma)"
-            raise InputError(msg)
-        from scipy.sparse import csr_array
-        from scipy.sparse.linalg import splu
-
-        labels = regions.labels
-        height, width = labels.shape
-        at = np.arange(height * width).reshape(height, width)
-        known = picture.pixels.reshape(height * width, -1).astype(np.float64)
-        total = np.zeros_like(known)
-        degree = np.zeros(height * width)
-        rows, columns = [], []
-        pairs = ((at[:, :-1], at[:, 1:]), (at[:-1], at[1:]))
-        flat = labels.ravel()
-        for a, b in ((x.ravel(), y.ravel()) for x, y in pairs):
-            degree += np.bincount(a, minlength=at.size) + np.bincount(b, minlength=at.size)
-            same = flat[a] == flat[b]
-            rows += [a[same], b[same]]
-            columns += [b[same], a[same]]
-            np.add.at(total, a[~same], known[b[~same]])
-            np.add.at(total, b[~same], known[a[~same]])
-        i, j = np.concatenate(rows), np.concatenate(columns)
-        data = np.concatenate([degree, np.full(len(i), -1.0)])
-        index = np.arange(at.size)
-        system = csr_array(
-            (data, (np.concatenate([index, i]), np.concatenate([index, j]))),
-            shape=(at.size, at.size),
-        )
-        solved = splu(system.tocsc()).solve(total)
-        return np.asarray(solved).reshape(picture.pixels.shape)
+    n, flat = labels.size, labels.ravel()
+    index = np.arange(n).reshape(labels.shape)
+    a = np.concatenate([index[:, :-1].ravel(), index[:-1].ravel()])
+    b = np.concatenate([index[:, 1:].ravel(), index[1:].ravel()])
+    a, b = np.concatenate([a, b]), np.concatenate([b, a])  # each pair of neighbours, both ways
+    inside = flat[a] == flat[b]
+    i, j = a[inside], b[inside]
+    data = np.concatenate([np.bincount(a, minlength=n), np.full(len(i), -1)]).astype(float)
+    system = coo_array((data, (np.append(index, i), np.append(index, j))), shape=(n, n))
+    known = picture.pixels.reshape(n, -1).astype(np.float64)
+    border = np.zeros_like(known)
+    np.add.at(border, a[~inside], known[b[~inside]])
+    return np.asarray(splu(system.tocsc()).solve(border)).reshape(picture.pixels.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Other:
-    """Another picture of the same shape."""
-
-    image: Any
-    words: str = "another picture"
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """Take it, if it fits."""
-        del regions
-        channels = {"HW": "none", "HWC": "last", "CHW": "first"}[picture.layout]
-        shape: Any = np.shape(self.image) or None
-        if shape is not None and shape != picture.native.shape:
-            msg = f"fill= is an image of shape {shape}, the image to explain has shape "
-            msg += f"{picture.native.shape}; they must agree"
-            raise InputError(msg)
-        other = read(self.image, channels=channels)  # type: ignore[arg-type]
-        if other.native.shape != picture.native.shape:
-            msg = f"fill= is an image of shape {other.native.shape}, the image to explain has "
-            msg += f"shape {picture.native.shape}; they must agree"
-            raise InputError(msg)
-        check_range(picture, other.native, "fill=")
-        return other.pixels.astype(np.float64)
+def constant(colour: tuple[float, ...], picture: Picture, _: Regions) -> Floats:
+    """Return one colour everywhere: a number for all channels, or one for each."""
+    if len(colour) not in (1, picture.channels):
+        kind = "a grey image" if picture.channels == 1 else f"{picture.channels} channels"
+        msg = f"fill={colour} has {len(colour)} channels, the image is {kind}; "
+        msg += "pass one number, or one for each channel"
+        raise InputError(msg)
+    check_range(picture, np.array(colour), f"fill={colour if len(colour) > 1 else colour[0]}")
+    return np.broadcast_to(colour, picture.pixels.shape)
 
 
-NAMED: dict[str, Fill] = {"mean": Mean(), "inpaint": Inpaint()}
+def other_picture(image: Any, picture: Picture, _: Regions) -> Floats:
+    """Return another picture of the same shape."""
+    if np.shape(image) != picture.native.shape:
+        msg = f"fill= has shape {np.shape(image)}, the image has {picture.native.shape}; "
+        raise InputError(msg + "they must agree")
+    channels: Any = {"HW": "none", "HWC": "last", "CHW": "first"}[picture.layout]
+    other = read(image, channels=channels)
+    check_range(picture, other.native, "fill=")
+    return other.pixels.astype(np.float64)
 
 
 def fill_of(given: Any) -> Fill:
     """Turn what the user passed as ``fill`` into a fill."""
-    if isinstance(given, str) and given in NAMED:
-        return NAMED[given]
     if hasattr(given, "pixels") and hasattr(given, "words"):
         found: Fill = given
         return found
-    if isinstance(given, bool | np.bool_ | None):
-        pass
-    elif isinstance(given, int | float | np.number):
-        return Constant((float(given),))
-    elif isinstance(given, list | tuple | np.ndarray) and np.ndim(given) == 1 and len(given):
-        return Constant(tuple(float(v) for v in given))
-    elif isinstance(given, np.ndarray) or type(given).__module__.partition(".")[0] == "PIL":
-        return Other(given)
-    msg = (
-        f"fill={given!r} is not known; use 'mean', 'inpaint', a number or colour, an image of the "
-    )
-    msg += "same shape, cx.Blur(sigma) or cx.Noise(scale)"
+    if isinstance(given, str) and given == "mean":
+        return NamedFill("the mean colour of the region", mean_colour)
+    if isinstance(given, str) and given == "inpaint":
+        return NamedFill("what the pixels around the region suggest", inpaint)
+    if isinstance(given, int | float | np.number) and not isinstance(given, bool):
+        return NamedFill(f"the colour {float(given):g}", partial(constant, (float(given),)))
+    if isinstance(given, list | tuple | np.ndarray) and np.ndim(given) == 1 and len(given):
+        colour = tuple(float(v) for v in numbers(given, "fill="))
+        words = ", ".join(f"{v:g}" for v in colour)
+        words = words if len(colour) == 1 else f"({words})"
+        return NamedFill(f"the colour {words}", partial(constant, colour))
+    if isinstance(given, np.ndarray) or type(given).__module__.partition(".")[0] == "PIL":
+        return NamedFill("another picture", partial(other_picture, given))
+    msg = f"fill={given!r} is not known; use 'mean', 'inpaint', a number or colour, an image of "
+    msg += "the same shape, cx.Blur(sigma) or cx.Noise(scale)"
     raise InputError(msg)
 
 
 def check_range(picture: Picture, values: Pixels, what: str) -> None:
     """Raise if ``values`` lie where no pixel of this picture could."""
-    if not np.all(np.isfinite(np.asarray(values, dtype=np.float64))):
-        msg = f"{what} has values that are NaN or infinite"
-        raise InputError(msg)
-    low, high = float(np.min(values)), float(np.max(values))
-    bound_low, bound_high = picture.low, picture.high
+    if not np.all(np.isfinite(values)):
+        raise InputError(f"{what} has values that are NaN or infinite")
     whole = picture.native.dtype.kind in "iu"
-    if bound_low < 0 or (not whole and bound_high not in (1.0, 255.0)):
-        span = bound_high - bound_low  # the range is only what occurs: leave it some room
-        bound_low, bound_high = bound_low - span, bound_high + span
-    if low < bound_low or high > bound_high:
-        worst = low if low < bound_low else high
-        msg = f"{what} has the value {worst:g}, but this image's values lie between "
-        msg += f"{picture.low:g} and {picture.high:g}; scale it, or say "
-        msg += "cx.Image(value_range=(low, high))"
+    # Where the range is only what occurs in the picture, values may lie somewhat outside.
+    found = picture.low < 0 or (not whole and picture.high not in (1.0, 255.0))
+    margin = picture.high - picture.low if found else 0.0
+    low, high = float(np.min(values)), float(np.max(values))
+    if low < picture.low - margin or high > picture.high + margin:
+        worst = low if low < picture.low - margin else high
+        msg = (
+            f"{what} has the value {worst:g}, but this image's values lie between {picture.low:g} "
+        )
+        msg += f"and {picture.high:g}; scale it, or say cx.Image(value_range=(low, high))"
         raise InputError(msg)
-    if whole and np.any(np.asarray(values) != np.rint(values)):
-        msg = f"{what} is not a whole number, but the image is of type {picture.native.dtype} with "
-        msg += f"values {picture.low:g} to {picture.high:g}"
+    if whole and np.any(values != np.rint(values)):
+        msg = f"{what} is not a whole number, but the image is of type {picture.native.dtype}"
         raise InputError(msg)

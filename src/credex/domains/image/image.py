@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, get_args
 
 import numpy as np
 
-from credex.domains.base import Perturbations
-from credex.domains.draws import blocks
-from credex.domains.image.compose import Mixer
+from credex.domains.image.compose import Composer
 from credex.domains.image.fills import fill_of
 from credex.domains.image.picture import Channels, Picture, Pixels, packed, read, unpacked
 from credex.domains.image.regions import Regions, Slic, cut
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
 from credex.errors import InputError
-from credex.typing import Floats, Ints, Masks, Native
+from credex.typing import Ints, Masks, Native
 
-__all__ = ["Image", "ImageNeighbourhood"]
+__all__ = ["Image", "ImageNeighbourhood", "seen"]
 
-LAYERS = 4
-"""Pictures are counted this many times when a model call is sized."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kept:
-    """A picture that an explanation kept, with the regions it was cut into."""
-
-    picture: Picture
-    regions: Regions
+MEMORY_FACTOR = 4
+"""Memory of a network per byte of its input, about: it holds its layers besides."""
 
 
-class Image:
+class Image(MaskedDomain):
     """A domain of pictures: arrays, torch tensors, PIL images, or paths of files.
 
     Parameters
@@ -69,7 +59,7 @@ class Image:
     array([0.25, 0.  , 0.  , 0.  ])
     """
 
-    names = None  # every picture has regions of its own
+    batch = "several images, (n, H, W), (n, H, W, C) or a list"
 
     def __init__(
         self,
@@ -84,8 +74,7 @@ class Image:
             msg += "cx.Quickshift(), cx.Felzenszwalb(), an array of labels, or a function"
             raise InputError(msg)
         if channels is not None and channels not in get_args(Channels):
-            msg = f"channels must be 'first', 'last' or 'none'; got {channels!r}"
-            raise InputError(msg)
+            raise InputError(f"channels must be 'first', 'last' or 'none'; got {channels!r}")
         if value_range is not None and not value_range[0] < value_range[1]:
             msg = f"value_range must be (low, high) with low < high; got {value_range!r}"
             raise InputError(msg)
@@ -97,59 +86,32 @@ class Image:
 
     def at(self, x: Any) -> ImageNeighbourhood:
         """Cut one picture into regions and make its replacement."""
-        if isinstance(x, _Kept):
-            return self._around(x.picture, x.regions)
-        picture = self._read(x)
-        return self._around(picture, cut(picture, self.segments))
-
-    def _read(self, x: Any) -> Picture:
-        if x is None:
-            msg = "explain() needs an image: an array, a PIL image or a path"
-            raise InputError(msg)
-        return read(x, channels=self.channels, value_range=self.value_range)
-
-    def _around(self, picture: Picture, regions: Regions) -> ImageNeighbourhood:
+        if isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], Picture):  # from `restore`
+            picture, regions = x
+        else:
+            picture = read(x, channels=self.channels, value_range=self.value_range)
+            regions = cut(picture, self.segments)
         replacement = picture.like(self.fill.pixels(picture, regions))
         return ImageNeighbourhood(picture, regions, replacement, self.fill.words)
 
     def split(self, X: Any) -> list[Any]:
-        """Take a batch apart: ``(n, …)`` pictures, or a list of pictures of any size and kind."""
-        if isinstance(X, str) or hasattr(X, "getbands") or hasattr(X, "as_posix"):
-            msg = "explain_many() takes several images; pass [image], or use explain(image)"
+        """Split a batch: ``(n, …)`` pictures, or a list of pictures of any size and kind."""
+        shape = getattr(X, "shape", (0,) * 4)
+        colour = self.channels is None and len(shape) == 3 and shape[2] in (3, 4)
+        if len(shape) < (4 if colour or self.channels in ("first", "last") else 3):
+            msg = f"X has shape {shape}, one image: use explain(x), or pass {self.batch}"
             raise InputError(msg)
-        shape = getattr(X, "shape", None)
-        if shape is not None:
-            one = len(shape) < 3 or (len(shape) == 3 and self._looks_like_one(shape))
-            if one:
-                msg = f"explain_many() takes (n, H, W) or (n, H, W, C) images; shape {shape} is "
-                msg += "one image: pass x[None], or use explain(x)"
-                raise InputError(msg)
-        return list(X)
-
-    def _looks_like_one(self, shape: Sequence[int]) -> bool:
-        return self.channels in ("first", "last") or (shape[2] in (3, 4) and self.channels is None)
-
-    def concat(self, inputs: Sequence[Native]) -> Native:
-        """Stack batches of one form."""
-        if isinstance(inputs[0], list):
-            return [picture for block in inputs for picture in block]
-        if isinstance(inputs[0], np.ndarray):
-            return np.concatenate(list(inputs))
-        import torch
-
-        return torch.cat(list(inputs))
+        return super().split(X)
 
     def restore(self, payload: Any) -> Any:
         """Turn what an explanation kept back into an instance, with its own regions."""
         if not isinstance(payload, dict) or payload.get("domain") != "image":
-            msg = "this explanation is not of an image"
-            raise InputError(msg)
+            raise InputError("this explanation is not of an image")
         if payload["fill"] != self.fill.words:
             msg = f"this explanation was made with another fill ({payload['fill']}), now it is "
             msg += f"{self.fill.words}: what was asked does not fit"
             raise InputError(msg)
-        picture, regions = seen(payload)
-        return _Kept(picture, regions)
+        return seen(payload)
 
 
 def seen(payload: dict[str, Any]) -> tuple[Picture, Regions]:
@@ -158,35 +120,31 @@ def seen(payload: dict[str, Any]) -> tuple[Picture, Regions]:
     return Picture.from_payload(payload["picture"]), Regions(labels, tuple(payload["numbers"]))
 
 
-@dataclass(frozen=True)
-class ImageNeighbourhood:
-    """One picture, its regions, and what they are painted over with."""
+class ImageNeighbourhood(MaskedNeighbourhood):
+    """One picture, its regions, and what they are painted over with.
 
-    picture: Picture
-    regions: Regions
-    replacement: Pixels
-    removal: str
-    by_masks: bool = True
-    base_key: None = None
+    Attributes
+    ----------
+    picture, regions
+        The picture and how it is cut.
+    replacement
+        Like the picture in shape and dtype: the pixels of regions that are switched off.
+    """
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """``region 0``, … by the segmenter's own numbers."""
-        return self.regions.names
+    def __init__(
+        self, picture: Picture, regions: Regions, replacement: Pixels, removal: str
+    ) -> None:
+        self.picture, self.regions, self.replacement = picture, regions, replacement
+        self.names, self.label, self.removal = regions.names, picture.label, removal
 
     @cached_property
     def values(self) -> tuple[object, ...]:
         """Where each region lies, and its share of the picture."""
-        return self.regions.places()
-
-    @property
-    def label(self) -> object:
-        """The path, if there was one."""
-        return self.picture.label
+        return self.regions.positions()
 
     @cached_property
     def active(self) -> Masks:
-        """``(d,)``: the region differs from its replacement somewhere."""
+        """``(d,)``: whether the region differs from its replacement somewhere."""
         differs = self.picture.native != self.replacement
         return np.bincount(self._labels[differs], minlength=self.regions.d) > 0
 
@@ -199,66 +157,23 @@ class ImageNeighbourhood:
         return np.broadcast_to(labels, self.picture.native.shape)
 
     @cached_property
-    def background_weights(self) -> Floats:
-        """``(1,)`` the number 1."""
-        return np.ones(1)
-
-    @property
-    def background_note(self) -> str:
-        """The empty coalition."""
-        return f"every region replaced by {self.removal}"
-
-    @property
     def row_bytes(self) -> int:
-        """Four times the bytes of one picture: a network holds its layers besides its input."""
-        return LAYERS * self.picture.native.nbytes
+        """Memory of a network on one picture, about."""
+        return MEMORY_FACTOR * self.picture.native.nbytes
 
-    @property
+    @cached_property
     def form(self) -> Hashable:
-        """Pictures of one shape and type stack."""
-        return self.picture.form
+        """Pictures of one shape, dtype and kind stack."""
+        native = self.picture.native
+        return native.shape, native.dtype.str, self.picture.kind
 
     @cached_property
-    def design_at(self) -> Floats:
-        """``(d,)`` ones."""
-        return np.ones(self.regions.d)
+    def _composer(self) -> Composer:
+        return Composer(self.picture.native, self.replacement, self._labels)
 
-    @property
-    def unit(self) -> tuple[str, ...]:
-        """``"per part present"`` for each region."""
-        return ("per part present",) * self.regions.d
-
-    @property
-    def feature_labels(self) -> tuple[str, ...]:
-        """The names."""
-        return self.names
-
-    def base_inputs(self) -> Native:
-        """Return the replacement."""
-        return self.picture.batch(self.replacement[None].copy())
-
-    def instance_inputs(self) -> Native:
-        """Return the picture."""
-        return self.picture.batch(self.picture.native[None].copy())
-
-    @cached_property
-    def mixer(self) -> Mixer:
-        """Makes perturbed pictures."""
-        return Mixer.of(self.picture.native, self.replacement, self._labels)
-
-    def coalition_inputs(
-        self,
-        masks: Masks,
-        *,
-        merge: bool = True,  # noqa: ARG002 - one picture a mask
-    ) -> tuple[Native, None]:
+    def inputs(self, masks: Masks) -> Native:
         """Return a picture for each of ``(n, d)`` masks."""
-        return self.picture.batch(self.mixer(np.asarray(masks, dtype=np.bool_))), None
-
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
-        """Masks ``start`` to ``stop`` of fair coin flips, and the pictures they make."""
-        flips = blocks(seed, "masks", start, stop, self.regions.d) < 0.5
-        return Perturbations(flips, None, _MaskedRows(self, flips))
+        return self.picture.batch(self._composer(masks))
 
     @cached_property
     def _payload(self) -> dict[str, Any]:
@@ -275,21 +190,3 @@ class ImageNeighbourhood:
     def payload(self) -> dict[str, Any]:
         """Return the picture and its regions, compressed, and a fingerprint of the replacement."""
         return self._payload
-
-
-@dataclass(frozen=True, slots=True)
-class _MaskedRows:
-    around: ImageNeighbourhood
-    masks: Masks
-
-    def inputs(self) -> Native:
-        return self.around.coalition_inputs(self.masks)[0]
-
-    def pick(self, positions: Ints) -> Native:
-        return self.around.coalition_inputs(self.masks[positions])[0]
-
-    def coordinates(self) -> Floats:
-        return self.masks.astype(np.float64)
-
-    def unique(self) -> tuple[Native, Ints | None]:
-        return self.inputs(), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from credex.domains.masked import numbers
 from credex.errors import InputError, MissingExtraError
 from credex.typing import Floats
 
@@ -76,11 +77,6 @@ class Picture:
     def channels(self) -> int:
         """Number of channels; 1 for a grey picture."""
         return int(self.pixels.shape[2])
-
-    @property
-    def form(self) -> Hashable:
-        """Equal for pictures that stack."""
-        return self.native.shape, self.native.dtype.str, self.kind
 
     def scaled(self) -> Floats:
         """``(H, W, C)`` float64 between 0 and 1: what segmenters see."""
@@ -145,7 +141,7 @@ def unpacked(raw: dict[str, Any]) -> Pixels:
 def read(
     x: Any, *, channels: Channels | None = None, value_range: tuple[float, float] | None = None
 ) -> Picture:
-    """Look at one picture: an array, a tensor, a PIL image or a path.
+    """Read one picture: an array, a tensor, a PIL image or a path.
 
     Parameters
     ----------
@@ -158,8 +154,7 @@ def read(
         Smallest and largest possible value; ``None``: 0…255 for uint8 (the whole range of other
         unsigned integers), 0…1 for floats that lie there, else 0…255 if they fit, else what occurs.
     """
-    label: str | None = None
-    kind = "array"
+    label, kind = None, "array"
     if isinstance(x, str | Path):
         x, label = _from_file(x), str(x)
     elif type(x).__module__.partition(".")[0] == "PIL":
@@ -167,27 +162,10 @@ def read(
     elif "torch" in sys.modules and hasattr(x, "detach"):
         x, kind = x.detach().cpu().numpy(), "torch"
     elif not isinstance(x, np.ndarray | Sequence):
-        msg = f"an image is an array, a PIL image or a path; got {type(x).__name__}"
+        msg = f"explain() needs an image: an array, a PIL image or a path; got {type(x).__name__}"
         raise InputError(msg)
-    a = np.array(x, order="C")
-    _check_numbers(a)
-    layout = _layout(a.shape, channels)
-    low, high = _range(a, value_range)
-    return Picture(a, layout, kind, low, high, label)
-
-
-def _check_numbers(a: Pixels) -> None:
-    if a.dtype.kind not in "iuf":
-        msg = f"the image has values of type {a.dtype}; integers or floats are needed"
-        msg += ": x.astype('uint8') * 255" if a.dtype.kind == "b" else ""
-        raise InputError(msg)
-    if a.size == 0:
-        msg = f"the image is empty: its shape is {a.shape}"
-        raise InputError(msg)
-    if a.dtype.kind == "f" and not np.isfinite(a).all():
-        bad = int(np.size(a) - np.isfinite(a).sum())
-        msg = f"the image has {bad} values that are NaN or infinite; fill them in first"
-        raise InputError(msg)
+    a = np.array(numbers(x, "the image"), order="C")
+    return Picture(a, _layout(a.shape, channels), kind, *_range(a, value_range), label)
 
 
 def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
@@ -200,8 +178,7 @@ def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
     if len(shape) != 3 or channels == "none":
         want = {"none": "(H, W)", "first": "(C, H, W)", "last": "(H, W, C)"}
         told = want[channels] if channels else "(H, W), (H, W, C) or (C, H, W)"
-        msg = f"the image has shape {shape}; {told} is needed"
-        raise InputError(msg)
+        raise InputError(f"the image has shape {shape}; {told} is needed")
     if channels is None:
         first, last = shape[0] in COLOURS, shape[2] in COLOURS
         if first == last:
@@ -222,10 +199,8 @@ def _range(a: Pixels, given: tuple[float, float] | None) -> tuple[float, float]:
         return given
     if a.dtype.kind == "u":
         return 0.0, float(np.iinfo(a.dtype).max)
-    if low >= 0:
-        for top in (1.0, 255.0):
-            if high <= top and (a.dtype.kind == "f" or top > 1):
-                return 0.0, top
+    if low >= 0 and high <= 255:
+        return 0.0, 1.0 if high <= 1 and a.dtype.kind == "f" else 255.0
     return low, high
 
 
@@ -235,15 +210,12 @@ def _from_file(path: str | Path) -> Pixels:
     except ImportError:
         raise image_extra("pillow", "reading an image file") from None
     if not Path(path).is_file():
-        msg = f"there is no image file {str(path)!r}"
-        raise InputError(msg)
+        raise InputError(f"there is no image file {str(path)!r}")
     try:
         with Image.open(path) as found:
             picture = ImageOps.exif_transpose(found)
-            if picture.mode in ("I;16", "F"):
-                return np.array(picture)
-            clear = picture.mode in ("LA", "PA") or "transparency" in picture.info
-            if picture.mode not in MODES:
+            if picture.mode not in (*MODES, "I;16", "F"):
+                clear = picture.mode in ("LA", "PA") or "transparency" in picture.info
                 picture = picture.convert("RGBA" if clear else "RGB")
             return np.array(picture)
     except (OSError, SyntaxError, ValueError) as cause:
@@ -253,7 +225,6 @@ def _from_file(path: str | Path) -> Pixels:
 
 def _from_pil(picture: Any) -> Pixels:
     if picture.mode not in MODES:
-        msg = f"the PIL image has mode {picture.mode!r}, whose pixels cannot be mixed; use "
-        msg += "image.convert('RGB')"
+        msg = f"a PIL image of mode {picture.mode!r} cannot be painted over; use x.convert('RGB')"
         raise InputError(msg)
     return np.array(picture)

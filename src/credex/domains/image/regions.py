@@ -6,27 +6,23 @@ numbers: pixels with the same number are one region. A function of your own will
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from credex.checks import check_count, check_positive
 from credex.domains.image.picture import Picture, image_extra
+from credex.domains.masked import unmasked
 from credex.errors import InputError
 from credex.typing import Floats, Ints
 
-__all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Segmenter", "Slic", "cut"]
+__all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Slic", "cut"]
 
-Segmenter = Callable[[Floats], Any]
-"""``(H, W, C)`` floats between 0 and 1 to ``(H, W)`` whole numbers."""
+MAX_REGIONS = 4_096
+"""More regions are almost surely a picture passed for its segmentation."""
 
-MOST = 4_096
-"""Most regions that are accepted: more is almost surely a picture passed for its segmentation."""
-
-TRIES, CLOSE = 6, 0.1
+SLIC_TRIES, SLIC_TOLERANCE = 6, 0.1
 """SLIC merges small regions and returns fewer than asked for: ask again until this close."""
 
 
@@ -64,30 +60,30 @@ class Slic:
 
     def __call__(self, image: Floats) -> Any:
         """Cut the picture."""
-        segmentation = _skimage("Slic")
-        image = _opaque(image)
-        colour = image.shape[2] == 3
-        compactness = self.compactness or (10.0 if colour else 0.1)
+        colour = image.shape[2] in (3, 4)
+        options = {
+            "compactness": self.compactness or (10.0 if colour else 0.1),
+            "sigma": self.sigma,
+            "convert2lab": colour,
+            "start_label": 0,
+        }
         best: Any = None
-        asked, few, many = float(self.n), 0.0, np.inf  # few gave too few, many gave too many
-        for _ in range(TRIES):
-            labels = segmentation.slic(
-                image,
-                n_segments=max(round(asked), 1),
-                compactness=compactness,
-                sigma=self.sigma,
-                convert2lab=colour,
-                channel_axis=-1,
-                start_label=0,
-            )
+        asked, too_few, too_many = float(self.n), 0.0, np.inf
+        for _ in range(SLIC_TRIES):
+            labels = _skimage("slic", image, n_segments=max(round(asked), 1), **options)
             found = int(labels.max()) + 1
             if best is None or abs(found - self.n) < abs(int(best.max()) + 1 - self.n):
                 best = labels
-            if abs(found - self.n) <= CLOSE * self.n:
+            if abs(found - self.n) <= SLIC_TOLERANCE * self.n:
                 break
-            few, many = (max(few, asked), many) if found < self.n else (few, min(many, asked))
-            between = few > 0 and np.isfinite(many)
-            asked = float(np.sqrt(few * many)) if between else min(asked * self.n / found, MOST)
+            if found < self.n:
+                too_few = max(too_few, asked)
+            else:
+                too_many = min(too_many, asked)
+            if too_few > 0 and np.isfinite(too_many):
+                asked = float(np.sqrt(too_few * too_many))
+            else:
+                asked = min(asked * self.n / found, MAX_REGIONS)
         return best
 
 
@@ -118,17 +114,14 @@ class Quickshift:
 
     def __call__(self, image: Floats) -> Any:
         """Cut the picture."""
-        segmentation = _skimage("Quickshift")
-        image = _opaque(image)
-        colour = image.shape[2] == 3
-        return segmentation.quickshift(
+        return _skimage(
+            "quickshift",
             image,
             ratio=self.ratio,
             kernel_size=self.kernel_size,
             max_dist=self.max_dist,
-            convert2lab=colour,
+            convert2lab=image.shape[2] in (3, 4),
             rng=self.seed,
-            channel_axis=-1,
         )
 
 
@@ -156,14 +149,8 @@ class Felzenszwalb:
 
     def __call__(self, image: Floats) -> Any:
         """Cut the picture."""
-        segmentation = _skimage("Felzenszwalb")
-        return segmentation.felzenszwalb(
-            _opaque(image),
-            scale=self.scale,
-            sigma=self.sigma,
-            min_size=self.min_size,
-            channel_axis=-1,
-        )
+        options = {"scale": self.scale, "sigma": self.sigma, "min_size": self.min_size}
+        return _skimage("felzenszwalb", image, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +176,7 @@ class Grid:
         """Cut the picture."""
         height, width = image.shape[:2]
         if self.rows > height or self.columns > width:
-            msg = f"Grid({self.rows}, {self.columns}) has more cells than an image of "
-            msg += f"{height} × {width} pixels"
+            msg = f"{self!r} has more cells than an image of {height} × {width} pixels"
             raise InputError(msg)
         down = np.arange(height) * self.rows // height
         across = np.arange(width) * self.columns // width
@@ -206,7 +192,7 @@ class Regions:
 
     @property
     def d(self) -> int:
-        """How many."""
+        """Number of regions."""
         return len(self.numbers)
 
     @property
@@ -214,30 +200,30 @@ class Regions:
         """``region 7`` and so on, by the segmenter's own numbers."""
         return tuple(f"region {n}" for n in self.numbers)
 
-    def places(self) -> tuple[str, ...]:
+    def positions(self) -> tuple[str, ...]:
         """Where each region lies and how large it is, such as ``top left, 6 %``."""
-        height, width = self.labels.shape
         flat = self.labels.ravel()
         pixels = np.bincount(flat, minlength=self.d)
-        rows, columns = np.divmod(np.arange(flat.size), width)
-        down = np.bincount(flat, rows, self.d) / pixels / max(height - 1, 1)
-        across = np.bincount(flat, columns, self.d) / pixels / max(width - 1, 1)
-        return tuple(
-            f"{_where(float(v), float(u))}, {_percent(share)}"
-            for v, u, share in zip(down, across, pixels / flat.size, strict=True)
-        )
+        thirds = []  # 0, 1 or 2 of each region's centre, down and across
+        for index, n in zip(np.indices(self.labels.shape), self.labels.shape, strict=True):
+            centre = np.bincount(flat, index.ravel(), self.d) / pixels / max(n - 1, 1)
+            thirds.append((centre >= 1 / 3).astype(int) + (centre > 2 / 3))
+        out = []
+        for v, h, share in zip(*thirds, pixels / flat.size, strict=True):
+            where = f"{('top', '', 'bottom')[v]} {('left', '', 'right')[h]}".strip() or "middle"
+            out.append(f"{where}, {'<1' if share < 0.01 else f'{100 * share:.0f}'} %")
+        return tuple(out)
 
 
 def cut(picture: Picture, segments: Any) -> Regions:
     """Cut a picture with a segmenter, or with ``(H, W)`` labels, and check the result."""
     if callable(segments):
-        raw, source = segments(picture.scaled()), type(segments).__name__
-        source = getattr(segments, "__name__", source)
+        source = getattr(segments, "__name__", type(segments).__name__)
+        labels = unmasked(segments(picture.scaled()), source)
     else:
-        raw, source = segments, "segments="
-    labels = np.asarray(raw)
-    if labels.ndim == 3 and 1 in (labels.shape[0], labels.shape[2]):
-        labels = labels.reshape([n for i, n in enumerate(labels.shape) if not _drop(labels, i)])
+        source, labels = "segments=", unmasked(segments, "segments=")
+    if labels.ndim == 3 and 1 in (labels.shape[0], labels.shape[2]):  # the one channel of an image
+        labels = labels[:, :, 0] if labels.shape[2] == 1 else labels[0]
     if labels.shape != picture.size:
         high, wide = picture.size
         msg = f"{source} gave labels of shape {labels.shape} for an image of {high} × {wide} "
@@ -246,47 +232,25 @@ def cut(picture: Picture, segments: Any) -> Regions:
     if labels.dtype.kind not in "iub":
         msg = f"{source} gave labels of type {labels.dtype}; whole numbers are needed"
         raise InputError(msg)
-    return _numbered(labels, source, segments)
-
-
-def _numbered(labels: NDArray[Any], source: str, segments: Any) -> Regions:
-    numbers, positions = np.unique(labels, return_inverse=True)
+    numbers, index = np.unique(labels, return_inverse=True)
     if len(numbers) < 2:
-        msg = f"{source} cut the image into one region ({segments!r}); at least two are needed: "
-        msg += "ask for more, or pass labels of your own"
-        if not callable(segments):
-            msg = "segments= has the same label everywhere; at least two regions are needed"
+        msg = "segments= has the same label everywhere; at least two regions are needed"
+        if callable(segments):
+            msg = f"{source} cut the image into one region ({segments!r}); at least two are "
+            msg += "needed: ask for more, or pass labels of your own"
         raise InputError(msg)
-    if len(numbers) > MOST:
-        msg = f"{source} cut the image into {len(numbers):,} regions; at most {MOST:,} are "
+    if len(numbers) > MAX_REGIONS:
+        msg = f"{source} cut the image into {len(numbers):,} regions; at most {MAX_REGIONS:,} are "
         msg += "accepted: ask for fewer (is this an image instead of its labels?)"
         raise InputError(msg)
-    return Regions(positions.reshape(labels.shape).astype(np.int64), tuple(int(n) for n in numbers))
+    return Regions(index.reshape(labels.shape).astype(np.int64), tuple(int(n) for n in numbers))
 
 
-def _drop(labels: NDArray[Any], axis: int) -> bool:
-    """Whether this axis is the one channel of a label image: the last one wins."""
-    return axis == (2 if labels.shape[2] == 1 else 0)
-
-
-def _opaque(image: Floats) -> Floats:
-    """Red, green and blue of a picture with transparency."""
-    return image[:, :, :3] if image.shape[2] == 4 else image
-
-
-def _skimage(what: str) -> Any:
+def _skimage(function: str, image: Floats, **options: Any) -> Any:
+    """Call a segmenter of scikit-image on a picture, without its transparency."""
     try:
         from skimage import segmentation
     except ImportError:
-        raise image_extra("scikit-image", f"cx.{what}") from None
-    return segmentation
-
-
-def _where(down: float, across: float) -> str:
-    v = "top" if down < 1 / 3 else "bottom" if down > 2 / 3 else ""
-    h = "left" if across < 1 / 3 else "right" if across > 2 / 3 else ""
-    return f"{v} {h}".strip() or "middle"
-
-
-def _percent(share: float) -> str:
-    return "<1 %" if share < 0.01 else f"{100 * share:.0f} %"
+        raise image_extra("scikit-image", f"cx.{function.capitalize()}") from None
+    opaque = image[:, :, :3] if image.shape[2] == 4 else image
+    return getattr(segmentation, function)(opaque, channel_axis=-1, **options)

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from credex.cells import decode, encode
-from credex.domains.masked import PartsNeighbourhood
-from credex.domains.text.spans import Passage, Repeats, cut, zoomed
-from credex.domains.text.tokens import Unit, called, check_unit
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
+from credex.domains.text.spans import SplitText, called, check_unit, split_text, zoomed
 from credex.errors import InputError
-from credex.typing import Ints, Masks, Native
+from credex.typing import Ints, Masks
 
 __all__ = ["Text", "TextNeighbourhood"]
 
 Mask = str | Callable[[str], str] | None
 
 
-class Text:
+class Text(MaskedDomain):
     r"""A domain of strings: the model receives a list of strings, whole texts with parts missing.
 
     Parameters
@@ -32,9 +31,8 @@ class Text:
         ``tokenizers`` or ``transformers``, a function that maps the text to ``(start, end)`` pairs
         or to its tokens in order, the pairs themselves, or ``{name: pairs}``.
     mask
-        What stands in the place of a part that is off: nothing (``None``: it is cut out, with the
-        white space after it), a text such as ``"[MASK]"`` or ``"…"``, or a function of the part's
-        text.
+        What replaces a part that is off: nothing (``None``: it is cut out, with the white space
+        after it), a text such as ``"[MASK]"`` or ``"…"``, or a function of the part's text.
     repeats
         ``"separate"``: a word that comes twice is two features, ``free`` and ``free #2``;
         ``"shared"``: one feature, on and off everywhere at once; or a function that says which are
@@ -52,85 +50,162 @@ class Text:
     ['[MASK] [MASK] [MASK]']
     """
 
-    names = None  # every text has its own words
+    batch = "a list of strings"
 
-    def __init__(
-        self, unit: Unit = "word", *, mask: Mask = None, repeats: Repeats = "separate"
-    ) -> None:
+    def __init__(self, unit: Any = "word", *, mask: Mask = None, repeats: Any = "separate") -> None:
         check_unit(unit)
         if not (mask is None or isinstance(mask, str) or callable(mask)):
             msg = f"mask is {mask!r}; use None (remove), a text such as '[MASK]', or a function"
             raise InputError(msg)
         if isinstance(mask, str):
-            _encodable(mask, "mask")
+            _check_encodable(mask, "mask")
         known = isinstance(repeats, str) and repeats in ("separate", "shared")
         if not known and not callable(repeats):
-            msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function such as "
-            msg += "str.casefold"
+            msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function (str.casefold)"
             raise InputError(msg)
         self.unit, self.mask, self.repeats = unit, mask, repeats
-        self.summary = f"no background: {_removal(mask)}"
+        self.summary = f"no background: {_removal(mask, 'part')}"
 
     def at(self, x: Any) -> TextNeighbourhood:
-        """Look at one text: a string (or what `restore` or `zoom` returned)."""
-        if isinstance(x, Passage):
-            return TextNeighbourhood(x, self.mask)
+        """Return the neighbourhood of one string (or of what `restore` or `zoom` returned)."""
         if isinstance(x, str | np.str_):
-            return TextNeighbourhood(cut(_checked(str(x)), self.unit, self.repeats), self.mask)
+            x = self._split_one(str(x))
+        if isinstance(x, SplitText):
+            return TextNeighbourhood(x, self.mask)
         msg = f"x is a {type(x).__name__}; a text is one string"
         if isinstance(x, list | tuple):
             msg += "; explain_many takes a list of them"
         raise InputError(msg)
 
+    def _split_one(self, text: str, label: Any = None) -> SplitText:
+        if not text.strip():
+            what = "empty" if not text else "only white space"
+            raise InputError(f"the text is {what}: there is nothing to switch off")
+        _check_encodable(text, "the text")
+        return split_text(text, self.unit, self.repeats, label)
+
     def split(self, X: Any) -> list[Any]:
-        """Take a batch apart: a list, array or series of strings."""
-        if isinstance(X, str | bytes) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-            msg = f"X is a {type(X).__name__}; pass a list of strings, or use explain for one text"
-            raise InputError(msg)
+        """Split a batch: a list, array or series of strings; a series keeps its labels."""
         labels = getattr(X, "index", None)
         if labels is None or callable(labels):  # a list has a method of that name
-            return list(X)
-        return [
-            cut(_checked(t), self.unit, self.repeats, label) if isinstance(t, str) else t
-            for t, label in zip(X, labels, strict=True)
-        ]
+            return super().split(X)
+        return [self._labelled(t, label) for t, label in zip(X, labels, strict=True)]
 
-    def concat(self, inputs: Sequence[Native]) -> list[str]:
-        """Join lists of strings."""
-        return [text for block in inputs for text in block]
+    def _labelled(self, text: Any, label: Any) -> Any:
+        """Return the text with its label; a bad text as it is: `at` raises for it alone."""
+        try:
+            return self._split_one(text, label) if isinstance(text, str) else text
+        except InputError:
+            return text
 
-    def restore(self, payload: Any) -> Passage:
+    def restore(self, payload: Any) -> SplitText:
         """Turn `TextNeighbourhood.payload` back into what `at` takes."""
         if not isinstance(payload, dict) or payload.get("kind") != "text":
             raise InputError("this explanation is not of a text; use the domain it was made with")
-        return passage_of(payload)
+        return SplitText(
+            payload["text"],
+            tuple(tuple((int(a), int(b)) for a, b in part) for part in payload["spans"]),
+            tuple(payload["names"]),
+            payload["unit"],
+            payload["note"],
+            decode(payload["label"]),
+        )
 
-    def zoom(self, payload: Any, which: Sequence[int], note: str) -> Passage:
+    def zoom(self, payload: Any, which: Sequence[int], note: str) -> SplitText:
         """Return the same text with the words of the parts ``which`` as parts of their own."""
         return zoomed(self.restore(payload), which, note)
 
 
-def passage_of(payload: dict[str, Any]) -> Passage:
-    """The passage that an explanation of a text remembers."""
-    spans = tuple(tuple((int(a), int(b)) for a, b in part) for part in payload["spans"])
-    return Passage(
-        payload["text"],
-        spans,
-        tuple(payload["names"]),
-        payload["unit"],
-        payload["note"],
-        decode(payload["label"]),
-    )
+class TextNeighbourhood(MaskedNeighbourhood):
+    """One text and the texts with some of its parts removed or replaced."""
+
+    def __init__(self, source: SplitText, mask: Mask) -> None:
+        self.source, self._mask = source, mask
+        self.names, self.label, self.part = source.names, source.label, source.unit
+        self.removal = _removal(mask, source.unit) + (f"; {source.note}" if source.note else "")
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """At most four bytes a character, and Python's own share."""
+        return 64 + 4 * len(self.source.text)
+
+    @cached_property
+    def _replacements(self) -> list[list[str]]:
+        """What replaces each span of each part that is off."""
+        text, mask = self.source.text, self._mask
+        if mask is None or isinstance(mask, str):
+            return [[mask or ""] * len(part) for part in self.source.spans]
+        return [[_masked(mask, text[a:b]) for a, b in part] for part in self.source.spans]
+
+    @cached_property
+    def active(self) -> Masks:
+        """``(d,)``: false where a part is replaced by itself."""
+        text = self.source.text
+        return np.array(
+            [
+                any(text[a:b] != new for (a, b), new in zip(part, off, strict=True))
+                for part, off in zip(self.source.spans, self._replacements, strict=True)
+            ]
+        )
+
+    @cached_property
+    def _pieces(self) -> tuple[tuple[str, ...], Ints, Masks]:
+        """The text in pieces; of each, its part (-1: none) and whether it is a replacement."""
+        text = self.source.text
+        ordered = sorted(
+            (a, b, i, new)
+            for i, (part, off) in enumerate(zip(self.source.spans, self._replacements, strict=True))
+            for (a, b), new in zip(part, off, strict=True)
+        )
+        following = [*(a for a, *_ in ordered[1:]), len(text)]
+        pieces: list[tuple[str, int, bool]] = []
+        end = 0
+        for (a, b, i, new), stop in zip(ordered, following, strict=True):
+            pieces.append((text[end:a], -1, False))
+            end = b
+            if self._mask is None and (a == 0 or text[a - 1].isspace()):
+                end = stop - len(text[b:stop].lstrip())  # the white space goes with the part
+            pieces += [(text[a:end], i, False), (new, i, True)]
+        pieces.append((text[end:], -1, False))
+        texts, part_of, replaces = zip(*pieces, strict=True)
+        return texts, np.array(part_of), np.array(replaces)
+
+    def inputs(self, masks: Masks) -> list[str]:
+        """Return one text for each of ``(n, d)`` masks."""
+        pieces, part_of, replaces = self._pieces
+        present = np.concatenate([masks, np.ones((len(masks), 1), dtype=np.bool_)], axis=1)
+        return ["".join(compress(pieces, row)) for row in present[:, part_of] != replaces]
+
+    def payload(self) -> dict[str, Any]:
+        """Return the text, its parts, and what replaces them."""
+        source, mask = self.source, self._mask
+        try:
+            label = encode(source.label)
+        except TypeError:
+            label = str(source.label)
+        return {
+            "kind": "text",
+            "text": source.text,
+            "unit": source.unit,
+            "names": list(source.names),
+            "spans": [[[a, b] for a, b in part] for part in source.spans],
+            "mask": mask if mask is None or isinstance(mask, str) else self._replacements,
+            "note": source.note,
+            "label": label,
+        }
 
 
-def _checked(text: str) -> str:
-    if not text.strip():
-        what = "empty" if not text else "only white space"
-        raise InputError(f"the text is {what}: there is nothing to switch off")
-    return _encodable(text, "the text")
+def _masked(mask: Callable[[str], Any], piece: str) -> str:
+    """Return what the user's function replaces a piece of text by."""
+    new = called(mask, "mask", piece)
+    if not isinstance(new, str):
+        msg = f"the function given as mask= returned {new!r} for {piece!r}; it must return a text"
+        raise InputError(msg)
+    return new
 
 
-def _encodable(text: str, what: str) -> str:
+def _check_encodable(text: str, what: str) -> None:
+    """Raise if ``text`` has a lone surrogate, which no tokenizer takes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as cause:
@@ -138,129 +213,11 @@ def _encodable(text: str, what: str) -> str:
         msg = f"{what} has a lone surrogate, {text[at]!r}, at character {at}: it was decoded "
         msg += "wrongly. Decode the bytes again, or text.encode(errors='replace').decode()"
         raise InputError(msg) from None
-    return text
 
 
-def _label(label: Any) -> Any:
-    try:
-        return encode(label)
-    except TypeError:
-        return str(label)
-
-
-def _removal(mask: Mask, word: str = "part") -> str:
+def _removal(mask: Mask, word: str) -> str:
+    """Say how a part is switched off."""
     if mask is None:
         return f"a {word} is cut out"
-    if isinstance(mask, str):
-        return f"a {word} is replaced by {mask!r}"
-    return f"a {word} is replaced by {getattr(mask, '__name__', 'a function')}()"
-
-
-class TextNeighbourhood(PartsNeighbourhood):
-    """One text and all texts that are left when parts of it are switched off."""
-
-    def __init__(self, passage: Passage, mask: Mask) -> None:
-        self.passage, self._mask = passage, mask
-        self.names, self.label = passage.names, passage.label
-        self.background_note = "no background: the base is the text with every part switched off"
-        self.removal = _removal(mask, passage.unit) + (f"; {passage.note}" if passage.note else "")
-
-    @property
-    def unit(self) -> tuple[str, ...]:
-        """``"per word present"`` for each part."""
-        return (f"per {self.passage.unit} present",) * len(self.names)
-
-    @property
-    def row_bytes(self) -> int:
-        """At most four bytes a character, and Python's own share."""
-        return 64 + 4 * len(self.passage.text)
-
-    @cached_property
-    def off(self) -> list[list[str]]:
-        """What stands in the place of each span of each part that is off."""
-        text, mask = self.passage.text, self._mask
-        if mask is None or isinstance(mask, str):
-            return [[mask or ""] * len(part) for part in self.passage.spans]
-        made = [[called(mask, "mask", text[a:b]) for a, b in part] for part in self.passage.spans]
-        for part, given in zip(self.passage.spans, made, strict=True):
-            for (a, b), new in zip(part, given, strict=True):
-                if not isinstance(cast("object", new), str):
-                    msg = f"the function given as mask= returned {new!r} for {text[a:b]!r}; "
-                    msg += "it must return a text"
-                    raise InputError(msg)
-        return made
-
-    @cached_property
-    def active(self) -> Masks:
-        """``(d,)``: false where a part is replaced by itself."""
-        text, cuts = self.passage.text, self._mask is None
-        same = [
-            not cuts and all(text[a:b] == new for (a, b), new in zip(part, off, strict=True))
-            for part, off in zip(self.passage.spans, self.off, strict=True)
-        ]
-        return ~np.array(same, dtype=np.bool_)
-
-    @cached_property
-    def _pieces(self) -> tuple[list[str], Ints, Masks]:
-        """The text in pieces; of each, its part (d: none) and whether it stands for "off"."""
-        text = self.passage.text
-        d, at = len(self.names), 0
-        pieces: list[str] = []
-        owner: list[int] = []
-        stands_off: list[bool] = []
-        ordered = sorted(
-            (a, b, i, new)
-            for i, (part, off) in enumerate(zip(self.passage.spans, self.off, strict=True))
-            for (a, b), new in zip(part, off, strict=True)
-        )
-        for n, (a, b, i, new) in enumerate(ordered):
-            end = b
-            if self._mask is None and (a == 0 or text[a - 1].isspace()):
-                stop = ordered[n + 1][0] if n + 1 < len(ordered) else len(text)
-                while end < stop and text[end].isspace():
-                    end += 1
-            for piece, part_of, off in ((text[at:a], d, False), (text[a:end], i, False)):
-                pieces.append(piece)
-                owner.append(part_of)
-                stands_off.append(off)
-            if new:
-                pieces.append(new)
-                owner.append(i)
-                stands_off.append(True)
-            at = end
-        pieces.append(text[at:])
-        owner.append(d)
-        stands_off.append(False)
-        return pieces, np.array(owner, dtype=np.int64), np.array(stands_off, dtype=np.bool_)
-
-    def coalition_inputs(
-        self,
-        masks: Masks,
-        *,
-        merge: bool = True,  # noqa: ARG002 - texts are never merged
-    ) -> tuple[list[str], None]:
-        """Return one text for each of ``(n, d)`` masks."""
-        pieces, owner, stands_off = self._pieces
-        n = len(masks)
-        out: list[str] = []
-        step = max(1_000_000 // len(pieces), 1)  # bounded memory for long texts
-        for s in range(0, n, step):
-            part = np.asarray(masks[s : s + step], dtype=np.bool_)
-            wide = np.concatenate([part, np.ones((len(part), 1), dtype=np.bool_)], axis=1)
-            keep = wide[:, owner] != stands_off
-            out += ["".join(compress(pieces, row.tobytes())) for row in keep]
-        return out, None
-
-    def payload(self) -> dict[str, Any]:
-        """The text, its parts, and what stands in their place."""
-        p, mask = self.passage, self._mask
-        return {
-            "kind": "text",
-            "text": p.text,
-            "unit": p.unit,
-            "names": list(p.names),
-            "spans": [[[a, b] for a, b in part] for part in p.spans],
-            "mask": mask if mask is None or isinstance(mask, str) else self.off,
-            "note": p.note,
-            "label": _label(p.label),
-        }
+    new = repr(mask) if isinstance(mask, str) else f"{getattr(mask, '__name__', 'a function')}()"
+    return f"a {word} is replaced by {new}"

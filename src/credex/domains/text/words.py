@@ -6,15 +6,20 @@ import re
 import unicodedata
 from itertools import pairwise
 
-__all__ = ["Span", "sentences", "words"]
+__all__ = ["Span", "sentences", "trimmed", "words"]
 
 Span = tuple[int, int]
 """Start and end of a piece of text, in characters, the end not included."""
 
-INSIDE = frozenset("'’.,\u200c\u200d\u00ad\u05f3\u05f4")
+JOINERS = frozenset("'’.,\u200c\u200d\u00ad\u05f3\u05f4")
 """Marks that join letters (don’t, צה״ל) or digits (1,000.5) on both sides of them."""
 
-BETWEEN_DIGITS = frozenset(".,")
+DIGIT_JOINERS = frozenset(".,")
+
+IDEOGRAPHS = re.compile(
+    "[\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Chinese characters and hiragana."""
 
 CLOSERS = "\"'”’»)\\]}›」』"
 BREAK = re.compile(
@@ -26,7 +31,7 @@ ABBREVIATIONS = frozenset(
         *("vs", "etc", "e.g", "i.e", "cf", "no", "vol", "fig", "approx"),
     )
 )
-BEFORE = re.compile(r"[^\W\d_](?:[^\W_]|\.(?=\w))*\Z")
+LAST_WORD = re.compile(r"[^\W\d_](?:[^\W_]|\.(?=\w))*\Z")
 
 
 def words(text: str) -> list[Span]:
@@ -47,53 +52,38 @@ def words(text: str) -> list[Span]:
     kinds = [_kind(c) for c in text]
     n, i = len(text), 0
     while i < n:
-        kind = kinds[i]
-        if kind not in ("word", "single", "symbol"):
-            i += 1
-            continue
-        start = i
+        start, kind = i, kinds[i]
         i += 1
-        while i < n:
-            same = kind != "single" and kinds[i] == kind
-            inner = kinds[i] == "joiner" and _joins(text, kinds, i)
-            if not (same or inner or kinds[i] == "mark"):
-                break
+        if kind not in ("word", "single", "symbol"):
+            continue
+        while i < n and (
+            (kind != "single" and kinds[i] == kind)
+            or (kinds[i] == "joiner" and _joins(text, kinds, i))
+            or kinds[i] == "mark"
+        ):
             i += 1
         out.append((start, i))
     return out
 
 
 def _kind(c: str) -> str:
-    """What a character is to `words`."""
+    """Class of a character, as `words` sees it; ``""`` lies between words."""
     category = unicodedata.category(c)
-    if c in INSIDE:
+    if c in JOINERS:
         return "joiner"
     if category[0] == "M" or category == "Sk":
         return "mark"
     if category[0] in "LN" or category == "Pc":
-        return "single" if _is_ideograph(c) else "word"
+        return "single" if IDEOGRAPHS.match(c) else "word"
     return "symbol" if category == "So" else ""
 
 
-def _is_ideograph(c: str) -> bool:
-    """Whether the character is a Chinese character or hiragana."""
-    code = ord(c)
-    return (
-        0x3041 <= code <= 0x309F
-        or 0x3400 <= code <= 0x4DBF
-        or 0x4E00 <= code <= 0x9FFF
-        or 0xF900 <= code <= 0xFAFF
-        or 0x20000 <= code <= 0x3FFFF
-    )
-
-
 def _joins(text: str, kinds: list[str], i: int) -> bool:
-    """Whether the joiner at ``i`` has letters (a point: digits) on both sides."""
+    """Whether the joiner at ``i`` has letters (a point or comma: digits) on both sides."""
     if i + 1 >= len(text):
         return False
-    before, after = text[i - 1], text[i + 1]
-    if text[i] in BETWEEN_DIGITS:
-        return before.isdigit() and after.isdigit()
+    if text[i] in DIGIT_JOINERS:
+        return text[i - 1].isdigit() and text[i + 1].isdigit()
     if text[i] == "\u200d" and kinds[i + 1] == "symbol":  # families of emoji
         return True
     return kinds[i - 1] in ("word", "mark") and kinds[i + 1] == "word"
@@ -116,31 +106,28 @@ def sentences(text: str) -> list[Span]:
     for match in BREAK.finditer(text):
         if match["gap"] is not None:
             cuts.append(match.start())
-        elif not _goes_on(text, match):
+        elif not _continues(text, match):
             cuts.append(match.end())
     cuts.append(len(text))
-    return [s for a, b in pairwise(cuts) if (s := _trimmed(text, a, b))]
+    return [s for a, b in pairwise(cuts) if (s := trimmed(text, a, b))]
 
 
-def _goes_on(text: str, match: re.Match[str]) -> bool:
-    """Whether a point ends an abbreviation and not a sentence."""
+def _continues(text: str, match: re.Match[str]) -> bool:
+    """Whether a point ends an abbreviation and not the sentence."""
     if match[0] != ".":
         return False
-    after = text[match.end() :].lstrip()[:1]
-    if after.islower():
+    if text[match.end() :].lstrip()[:1].islower():
         return True
-    before = BEFORE.search(text, max(match.start() - 24, 0), match.start())
+    before = LAST_WORD.search(text, max(match.start() - 24, 0), match.start())
     if before is None:
         return False
     word = before[0]
     return word.casefold() in ABBREVIATIONS or (len(word) == 1 and word.isupper())
 
 
-def _trimmed(text: str, start: int, end: int) -> Span | None:
-    """The span without white space at its ends; ``None`` if nothing is left."""
+def trimmed(text: str, start: int, end: int) -> Span | None:
+    """Return the span without white space at its ends; ``None`` if nothing is left."""
     piece = text[start:end]
     kept = piece.strip()
-    if not kept:
-        return None
     first = start + len(piece) - len(piece.lstrip())
-    return first, first + len(kept)
+    return (first, first + len(kept)) if kept else None
