@@ -6,7 +6,8 @@ import numpy as np
 
 from credex.designs.samplers import Candidates
 from credex.designs.sequences import Sequence
-from credex.domains import Neighbourhood, Perturbations
+from credex.domains import Neighbourhood
+from credex.domains.tabular.perturbed import Perturbations
 from credex.typing import Masks
 
 READ = 256

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from credex.domains.base import Perturbations
 from credex.domains.draws import blocks
 from credex.typing import Floats, Ints, Masks, Native
 
@@ -91,10 +90,10 @@ class PartsNeighbourhood(ABC):
         """Return the instance as it is, as one row."""
         return self.coalition_inputs(np.ones((1, len(self.names)), dtype=np.bool_))[0]
 
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+    def perturb(self, seed: int, start: int, stop: int) -> _PartRows:
         """Masks ``start`` to ``stop`` of fair coin flips, and the inputs they stand for."""
         flips = blocks(seed, "masks", start, stop, len(self.names)) < 0.5
-        return Perturbations(flips, None, _PartRows(self, flips))
+        return _PartRows(self, flips)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +102,15 @@ class _PartRows:
 
     neighbourhood: PartsNeighbourhood
     masks: Masks
+
+    key = None
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    @property
+    def design(self) -> Masks:
+        return self.masks
 
     def inputs(self) -> Native:
         return self.neighbourhood.coalition_inputs(self.masks)[0]

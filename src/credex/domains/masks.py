@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from credex.domains.base import Perturbations
 from credex.domains.draws import blocks
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
@@ -149,10 +148,10 @@ class MaskNeighbourhood:
         """Return the ``(n, d)`` masks as a fresh C-contiguous array."""
         return np.array(masks, dtype=np.bool_, order="C", copy=True), None
 
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+    def perturb(self, seed: int, start: int, stop: int) -> _MaskRows:
         """Masks ``start`` to ``stop`` of fair coin flips; they are design and inputs alike."""
         flips = blocks(seed, "masks", start, stop, len(self.names)) < 0.5
-        return Perturbations(flips, None, _MaskRows(flips))
+        return _MaskRows(flips)
 
     def payload(self) -> None:
         """There is no instance to keep."""
@@ -161,6 +160,15 @@ class MaskNeighbourhood:
 @dataclass(frozen=True, slots=True)
 class _MaskRows:
     masks: MaskArray
+
+    key = None
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    @property
+    def design(self) -> MaskArray:
+        return self.masks
 
     def inputs(self) -> MaskArray:
         return self.masks.copy()

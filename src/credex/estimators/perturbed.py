@@ -35,9 +35,10 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
     if r.by_masks or type(s.sampler) is not Random:
         return None
     drawn = nb.perturb(s.seed, r.asked.cursor, r.asked.cursor + n)
-    if drawn.joined is None:
+    joined = getattr(drawn, "joined", None)
+    if joined is None:
         return None
-    inputs, index = drawn.joined(TWICE)
+    inputs, index = joined(TWICE)
     rows = len(inputs)
     reply = box.ask(inputs, rows)
     box.speed = Speed(reply.seconds / rows, nb.row_bytes)
@@ -83,7 +84,6 @@ def table_ask(
             return inputs, None if index is None else index[:, None]
 
         key = None if drawn.key is None or recipe.settings.noisy else ("perturb", _stem(drawn.key))
-        alone = recipe.settings.noisy or (s, e) != (0, len(drawn))
         return Ask(
             make,
             e - s,
@@ -93,7 +93,6 @@ def table_ask(
             row_bytes=nb.row_bytes,
             form=nb.form,
             of=nb,
-            joined=None if alone else drawn.joined,
         )
     chosen = candidates.position[s:e] - stream.first
     return Ask(

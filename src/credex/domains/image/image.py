@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from credex.domains.base import Perturbations
 from credex.domains.draws import blocks
 from credex.domains.image.compose import Mixer
 from credex.domains.image.fills import fill_of
@@ -255,10 +254,10 @@ class ImageNeighbourhood:
         """Return a picture for each of ``(n, d)`` masks."""
         return self.picture.batch(self.mixer(np.asarray(masks, dtype=np.bool_))), None
 
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+    def perturb(self, seed: int, start: int, stop: int) -> _MaskedRows:
         """Masks ``start`` to ``stop`` of fair coin flips, and the pictures they make."""
         flips = blocks(seed, "masks", start, stop, self.regions.d) < 0.5
-        return Perturbations(flips, None, _MaskedRows(self, flips))
+        return _MaskedRows(self, flips)
 
     @cached_property
     def _payload(self) -> dict[str, Any]:
@@ -281,6 +280,15 @@ class ImageNeighbourhood:
 class _MaskedRows:
     around: ImageNeighbourhood
     masks: Masks
+
+    key = None
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    @property
+    def design(self) -> Masks:
+        return self.masks
 
     def inputs(self) -> Native:
         return self.around.coalition_inputs(self.masks)[0]
