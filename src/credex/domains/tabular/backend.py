@@ -163,10 +163,6 @@ class Backend:
         """Return an ``(n, p)`` array (without a copy) or p columns as a native table."""
         return data if isinstance(data, np.ndarray) else np.column_stack(data)
 
-    def label_index(self, index: Any, label: Any) -> Any:  # noqa: ARG002 - arrays have no labels
-        """Row labels of one instance, of the same type as ``index``."""
-        return None
-
     def concat(self, natives: Sequence[Native]) -> Native:
         """Stack native tables."""
         return np.concatenate(natives)

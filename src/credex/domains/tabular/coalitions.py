@@ -8,7 +8,6 @@ equal rows are asked once.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from credex.domains.tabular.table import Table
 from credex.typing import Ints, Masks, Native
@@ -69,46 +68,24 @@ def distinct_rows(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints] | No
         ``(m, d)`` features that come from the instance, ``(m,)`` background row of the others,
         and ``(n, B)`` which of the m rows answers each pair of mask and background row.
     """
-    n, rows = len(masks), len(differs)
-    counts = np.minimum(differs.sum(axis=1), 62)
-    if np.minimum(float(n), np.exp2(counts)).sum() >= _MAX_DISTINCT * n * rows:
+    n, B = len(masks), len(differs)
+    possible = np.exp2(np.minimum(differs.sum(axis=1), 62))
+    sizes = np.minimum(possible, n).astype(np.int64)
+    if sizes.sum() >= _MAX_DISTINCT * n * B:
         return None
-    used = np.flatnonzero(differs.any(axis=0))
-    merge = _by_number if len(used) + rows.bit_length() <= 63 else _by_bytes
-    keep, positions, index = merge(masks[:, used], differs[:, used])
-    wide = np.zeros((len(keep), masks.shape[1]), dtype=np.bool_)
-    wide[:, used] = keep
-    return wide, positions, index
-
-
-def _by_number(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints]:
-    """Rows as 64-bit numbers: the background row above, the mask's bits below."""
-    n, rows, bits = len(masks), len(differs), masks.shape[1]
-    shifts = np.arange(bits, dtype=np.uint64)
-    powers = np.uint64(1) << shifts
-    key = np.asarray(masks @ powers, np.uint64)[:, None] & np.asarray(differs @ powers, np.uint64)
-    key |= np.arange(rows, dtype=np.uint64) << np.uint64(bits)
-    if (rows << bits) <= 4 * n * rows:  # few possible rows: tick them off instead of sorting
-        seen = np.zeros(rows << bits, dtype=np.bool_)
-        seen[key.reshape(-1)] = True
-        found = np.flatnonzero(seen).astype(np.uint64)
-        index = (np.cumsum(seen, dtype=np.int64) - 1)[key]
-    else:
-        found, inverse = np.unique(key.reshape(-1), return_inverse=True)
-        index = inverse.reshape(n, rows).astype(np.int64)
-    keep = ((found[:, None] >> shifts) & np.uint64(1)).astype(np.bool_)
-    return keep, (found >> np.uint64(bits)).astype(np.int64), index
-
-
-def _by_bytes(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints]:
-    """Rows as packed bytes, for more features than fit into a number."""
-    n, rows, bits = len(masks), len(differs), masks.shape[1]
-    packed = np.packbits(masks, axis=1)
-    key: NDArray[np.uint8] = np.empty((n, rows, packed.shape[1] + 8), dtype=np.uint8)
-    key[:, :, 8:] = packed[:, None, :] & np.packbits(differs, axis=1)
-    key[:, :, :8] = np.arange(rows, dtype=">u8").view(np.uint8).reshape(rows, 8)
-    flat = key.reshape(n * rows, -1)
-    whole = flat.view(f"V{flat.shape[1]}").reshape(-1)
-    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    keep = np.unpackbits(flat[first, 8:], axis=1, count=bits).astype(np.bool_)
-    return keep, (first % rows).astype(np.int64), inverse.reshape(n, rows).astype(np.int64)
+    # code[i, b] < sizes[b] is what mask i keeps of the features in which row b differs from x
+    few = possible <= n
+    bits = np.exp2(np.minimum(np.cumsum(differs, axis=1), 63) - 1)
+    code = (masks @ np.where(differs & few[:, None], bits, 0.0).T).astype(np.int64)
+    for b in np.flatnonzero(~few):
+        packed = np.ascontiguousarray(np.packbits(masks[:, differs[b]], axis=1))
+        whole = packed.view(f"V{packed.shape[1]}").reshape(-1)
+        code[:, b] = np.unique(whole, return_inverse=True)[1]
+    ends = np.cumsum(sizes)
+    code += ends - sizes
+    mask_of = np.full(ends[-1], -1)
+    mask_of[code] = np.arange(n)[:, None]
+    found = np.flatnonzero(mask_of >= 0)
+    rows = np.searchsorted(ends, found, side="right")
+    index = (np.cumsum(mask_of >= 0) - 1)[code]
+    return masks[mask_of[found]] & differs[rows], rows, index

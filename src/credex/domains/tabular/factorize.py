@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -67,10 +67,10 @@ def _bits(numbers: NDArray[Any]) -> NDArray[np.uint64]:
 
 def digest(
     table: Table,
-    roles: tuple[str, ...],
-    weights: Floats | None,
-    *settings: Any,
     factorized: Callable[[int], tuple[Ints, dict[Any, int]]],
+    roles: Sequence[str],
+    weights: Floats | None,
+    settings: tuple[Any, ...],
 ) -> str:
     """Return 32 characters that change with any value, weight or setting.
 

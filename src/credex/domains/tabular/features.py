@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from credex.domains.tabular.backend import Kind, listed
+from credex.domains.tabular.backend import listed
 from credex.domains.tabular.table import Table
 from credex.errors import InputError
-from credex.typing import Ints, Masks
+from credex.typing import Masks
 
 __all__ = ["Features"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """The d features of a table with p columns.
 
@@ -40,42 +38,25 @@ class Features:
         Where perturbations are drawn: around the training data or the instance.
     """
 
-    names: tuple[str, ...]
-    members: tuple[tuple[int, ...], ...]
-    grouped: frozenset[int]
-    feature_of: Ints
-    roles: tuple[Kind, ...]
-    ordered: tuple[bool, ...]
-    bins: int | None
-    around: Literal["training", "instance"]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         table: Table,
         groups: Mapping[str, Sequence[str | int]] | None,
         categorical: Sequence[str | int] | None,
         bins: int | None,
         around: Literal["training", "instance"],
-    ) -> Features:
-        """Read groups and categories; columns in no group are features of their own."""
+    ) -> None:
         group_of = _groups(table, groups)
-        names: list[str] = []
-        members: list[tuple[int, ...]] = []
-        grouped: set[int] = set()
-        feature_of = np.empty(table.n_columns, dtype=np.int64)
-        for j, column in enumerate(table.names):
-            group = group_of.get(j)
-            together: tuple[int, ...] = (j,)
-            if group is not None:
-                together = tuple(i for i in sorted(group_of) if group_of[i] == group)
-                if together[0] != j:
-                    continue
-                grouped.add(len(names))
-            feature_of[list(together)] = len(names)
-            names.append(column if group is None else str(group))
-            members.append(together)
-        repeated = [name for i, name in enumerate(names) if name in names[:i]]
+        members: dict[tuple[bool, Any], list[int]] = {}  # keys: (is it a group?, name or column)
+        for j in range(table.n_columns):
+            members.setdefault((j in group_of, group_of.get(j, j)), []).append(j)
+        self.names = tuple(str(key) if group else table.names[key] for group, key in members)
+        self.members = tuple(map(tuple, members.values()))
+        self.grouped = frozenset(i for i, (group, _) in enumerate(members) if group)
+        self.feature_of = np.empty(table.n_columns, dtype=np.int64)
+        for i, columns in enumerate(members.values()):
+            self.feature_of[columns] = i
+        repeated = [name for i, name in enumerate(self.names) if name in self.names[:i]]
         if repeated:
             raise InputError(
                 f"the group name {repeated[0]!r} is also a column or another group; choose another"
@@ -84,19 +65,12 @@ class Features:
             raise InputError(
                 f"categorical is the text {categorical!r}; pass a list: [{categorical!r}]"
             )
-        roles = list(table.kinds)
+        self.roles = list(table.kinds)
         for label in categorical if categorical is not None else ():
-            roles[_position(table, label, "categorical")] = "category"
-        return cls(
-            tuple(names),
-            tuple(members),
-            frozenset(grouped),
-            feature_of,
-            tuple(roles),
-            tuple(role in ("number", "date") for role in roles),
-            bins,
-            around,
-        )
+            self.roles[_position(table, label, "categorical")] = "category"
+        self.ordered = [role in ("number", "date") for role in self.roles]
+        self.bins = bins
+        self.around = around
 
     def all_of(self, columns: Masks) -> Masks:
         """``(n, d)`` features of which all columns are true in ``(n, p)``."""

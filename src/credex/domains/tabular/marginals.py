@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from credex.cells import is_missing
-from credex.domains.tabular.factorize import MISSING, UNSEEN, factorize
-from credex.domains.tabular.table import Table
+from credex.domains.tabular.factorize import MISSING, UNSEEN
 from credex.errors import InputError
 from credex.typing import Floats, Ints
 
-__all__ = ["Bins", "Marginal", "bin_count", "number_texts"]
+__all__ = ["Marginal", "bin_count", "bin_labels", "binned", "number_texts", "quantiles"]
 
 
 def bin_count(bins: str | int | None) -> int | None:
@@ -34,56 +32,18 @@ def bin_count(bins: str | int | None) -> int | None:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bins:
-    """Half-open intervals between quantiles, as lime's; missing values have a bin of their own.
+def quantiles(values: Floats, count: int, weights: Floats | None = None) -> Floats:
+    """``(q,)`` distinct quantiles 1/count, …, (count-1)/count, which are lime's edges of bins.
 
-    Attributes
-    ----------
-    edges
-        ``(q,)`` increasing; bin b holds ``edges[b-1] < value ≤ edges[b]``.
+    Infinite and missing values do not move them.
     """
-
-    edges: Floats
-
-    @classmethod
-    def of(cls, values: Floats, count: int, weights: Floats | None = None) -> Bins:
-        """Cut ``(n,)`` values at the distinct quantiles 1/count, …, (count-1)/count.
-
-        Infinite and missing values do not move the edges.
-        """
-        finite = np.isfinite(values)
-        kept = None if weights is None else weights[finite]
-        if not finite.any() or (kept is not None and not kept.sum() > 0):
-            return cls(np.empty(0))
-        levels = np.arange(1, count) / count
-        method: Any = "linear" if kept is None else "inverted_cdf"
-        return cls(np.unique(np.quantile(values[finite], levels, weights=kept, method=method)))
-
-    @property
-    def missing(self) -> int:
-        """The bin of missing values."""
-        return len(self.edges) + 1
-
-    def index(self, values: Floats) -> Ints:
-        """``(n,)`` bin of each value: how many edges lie below it."""
-        out = np.searchsorted(self.edges, values, side="left").astype(np.int64)
-        out[np.isnan(values)] = self.missing
-        return out
-
-    def labels(self, name: str, texts: Callable[[Floats], list[str]]) -> list[str]:
-        """Return each bin as a condition, such as ``29 < age ≤ 41``.
-
-        Parameters
-        ----------
-        texts
-            Turns edges into text; all edges at once, so that they stay distinct.
-        """
-        if len(self.edges) == 0:
-            return [f"{name} present", f"{name} missing"]
-        shown = texts(self.edges)
-        between = [f"{low} < {name} ≤ {high}" for low, high in pairwise(shown)]
-        return [f"{name} ≤ {shown[0]}", *between, f"{name} > {shown[-1]}", f"{name} missing"]
+    finite = np.isfinite(values)
+    kept = None if weights is None else weights[finite]
+    if not finite.any() or (kept is not None and not kept.sum() > 0):
+        return np.empty(0)
+    levels = np.arange(1, count) / count
+    method: Any = "linear" if kept is None else "inverted_cdf"
+    return np.unique(np.quantile(values[finite], levels, weights=kept, method=method))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +54,11 @@ class Marginal:
     ----------
     codes
         ``(N,)`` bin (ordered columns) or category of each training row.
-    bins, categories
-        One of them says what ``codes`` means; categories are codes by value.
+    edges
+        ``(q,)`` increasing edges of an ordered column; bin b holds ``edges[b-1] < value ≤
+        edges[b]``, and bin q + 1 missing values. ``None`` if there is no order.
+    categories
+        Codes by value, if there is no order.
     mean, sd
         Of the finite values; 0 and 1 for unordered or empty columns, ``sd`` is 1 if constant.
     low, high
@@ -105,8 +68,8 @@ class Marginal:
     """
 
     codes: Ints
-    bins: Bins | None = None
-    categories: dict[Any, int] | None = None
+    edges: Floats | None = None
+    categories: dict[Any, int] = field(default_factory=dict)
     mean: float = 0.0
     sd: float = 1.0
     low: float = 0.0
@@ -114,21 +77,15 @@ class Marginal:
     known: bool = False
 
     @classmethod
-    def of_categories(cls, table: Table, j: int) -> Marginal:
-        """Return the distribution of column j, whose values have no order."""
-        codes, categories = factorize(table, j)
-        return cls(codes, categories=categories)
-
-    @classmethod
-    def of_numbers(cls, values: Floats, count: int, weights: Floats | None) -> Marginal:
-        """Return the distribution of ``(N,)`` weighted values, with ``count`` bins."""
-        bins = Bins.of(values, count, weights)
-        codes = bins.index(values)
+    def of_numbers(cls, values: Floats, count: int, weights: Floats | None = None) -> Marginal:
+        """Return the distribution of ``(N,)`` weighted values, in ``count`` quantile bins."""
+        edges = quantiles(values, count, weights)
+        codes = binned(values, edges)
         finite = np.isfinite(values)
         if weights is not None:
             finite &= weights > 0
         if not finite.any():
-            return cls(codes, bins)
+            return cls(codes, edges)
         kept = values[finite]
         w = None if weights is None else weights[finite]
         # The first value is subtracted so that dates (large numbers) keep their digits.
@@ -137,17 +94,32 @@ class Marginal:
         if kept.min() == kept.max() or not np.isfinite(sd) or sd <= 0:
             mean, sd = float(kept[0]), 1.0
         low, high = (float(kept.min()) - mean) / sd, (float(kept.max()) - mean) / sd
-        return cls(codes, bins, None, mean, sd, low, high, known=True)
+        return cls(codes, edges, {}, mean, sd, low, high, known=True)
 
     def code(self, value: Any) -> int:
         """Bin of a float, or code of a category: `MISSING`, or `UNSEEN` in the training data."""
-        if self.bins is not None:
-            return self.bins.missing if math.isnan(value) else bisect_left(self.bins.edges, value)
-        return MISSING if is_missing(value) else (self.categories or {}).get(value, UNSEEN)
+        if self.edges is None:
+            return MISSING if is_missing(value) else self.categories.get(value, UNSEEN)
+        return len(self.edges) + 1 if math.isnan(value) else bisect_left(self.edges, value)
 
     def scaled(self, values: Any) -> Any:
         """Values in training standard deviations from the training mean."""
         return (values - self.mean) / self.sd
+
+
+def binned(values: Floats, edges: Floats) -> Ints:
+    """``(n,)`` bin of each value: how many edges lie below it; q + 1 if it is missing."""
+    out = np.searchsorted(edges, values, side="left").astype(np.int64)
+    out[np.isnan(values)] = len(edges) + 1
+    return out
+
+
+def bin_labels(name: str, edges: list[str]) -> list[str]:
+    """Return each bin as a condition, such as ``29 < age ≤ 41``."""
+    if not edges:
+        return [f"{name} present", f"{name} missing"]
+    between = [f"{low} < {name} ≤ {high}" for low, high in pairwise(edges)]
+    return [f"{name} ≤ {edges[0]}", *between, f"{name} > {edges[-1]}", f"{name} missing"]
 
 
 def number_texts(values: Floats) -> list[str]:

@@ -13,6 +13,7 @@ from credex.domains.draws import blocks
 from credex.domains.tabular.backend import Column
 from credex.domains.tabular.coalitions import compose, compose_all, distinct_rows
 from credex.domains.tabular.factorize import identity
+from credex.domains.tabular.marginals import binned
 from credex.domains.tabular.perturbed import Perturbations
 from credex.domains.tabular.table import Table
 from credex.domains.tabular.training import Training
@@ -262,8 +263,8 @@ class TabularNeighbourhood:
                 # Read back: integers were rounded, and the design speaks of what the model sees.
                 values = table.backend.floats(moved[j])
                 scaled[feature] = marginal.scaled(values)
-                if marginal.bins is not None:
-                    match[:, j] = marginal.bins.index(values) == self._codes[j]
+                if marginal.edges is not None:
+                    match[:, j] = binned(values, marginal.edges) == self._codes[j]
         design: Design = features.all_of(match)
         if self._continuous:
             design = design.astype(np.float64)

@@ -15,7 +15,7 @@ from credex.domains.tabular.backend import Backend, Column, Kind, as_integer, li
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
-__all__ = ["PandasBackend", "read_frame"]
+__all__ = ["PandasBackend", "index_of", "read_frame"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,6 @@ class PandasBackend(Backend):
             return "category"
         if pd.api.types.is_bool_dtype(dtype):
             return "boolean"
-        if pd.api.types.is_complex_dtype(dtype):
-            raise InputError(f"column {name!r} holds complex numbers; split or drop the column")
         if pd.api.types.is_numeric_dtype(dtype):
             return "number"
         return "date" if _is_date(dtype) else "category"
@@ -153,19 +151,6 @@ class PandasBackend(Backend):
         out.columns = self.columns
         return out
 
-    def label_index(self, index: Any, label: Any) -> Any:
-        """Return the instance's label if it fits the index, else the first training label."""
-        import pandas as pd
-
-        if label is not None:
-            try:
-                if isinstance(index, pd.MultiIndex):
-                    return pd.MultiIndex.from_tuples([label], names=index.names)
-                return pd.Index([label], name=index.name).astype(index.dtype)
-            except (TypeError, ValueError):
-                pass  # a label of another type, such as the name a user gave to the Series
-        return index[:1]
-
     def concat(self, natives: Sequence[Native]) -> Native:
         """Stack frames; a default index stays a default index."""
         import pandas as pd
@@ -197,6 +182,20 @@ def read_frame(data: Any) -> tuple[PandasBackend, Sequence[Column], NDArray[Any]
     arrays = [isinstance(c.dtype, np.dtype) and c.dtype.kind not in "mM" for c in columns]
     native = [c.to_numpy() if a else c.array for c, a in zip(columns, arrays, strict=True)]
     return backend, native, None, index
+
+
+def index_of(label: Any, index: Any) -> Any:
+    """Return an index of one label if it fits into ``index``, else of the first one there."""
+    import pandas as pd
+
+    if label is not None:
+        try:
+            if isinstance(index, pd.MultiIndex):
+                return pd.MultiIndex.from_tuples([label], names=index.names)
+            return pd.Index([label], name=index.name).astype(index.dtype)
+        except (TypeError, ValueError):
+            pass  # a label of another type, such as the name a user gave to the Series
+    return index[:1]
 
 
 def _fitting(like: Column, kind: Kind, value: Any, name: str) -> Any:

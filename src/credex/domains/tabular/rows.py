@@ -76,7 +76,7 @@ def read_row(table: Table, x: Any) -> Row:
     if isinstance(x, Row):
         return x
     if isinstance(x, np.ndarray):
-        return _array_row(table, x)
+        return _array_row(table, unmasked(x))
     if is_instance(x, "pandas", "DataFrame") or is_instance(x, "polars", "DataFrame"):
         if len(x) != 1:
             raise InputError(
@@ -111,7 +111,7 @@ def _array_row(table: Table, x: NDArray[Any]) -> Row:
     if x.dtype.kind not in "iufb":
         return _row(table, list(x))
     _check_count(table, len(x))
-    block = unmasked(x).reshape(1, -1)
+    block = x.reshape(1, -1)
     return Row(block.T, 0, None, block)
 
 
@@ -166,9 +166,11 @@ def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
     InputError
         Naming the column and the value that does not fit.
     """
-    index = None
-    if table.index is not None:
-        index = table.backend.label_index(table.index, row.label)
+    index = table.index
+    if index is not None:
+        from credex.domains.tabular.pandas_backend import index_of
+
+        index = index_of(row.label, index)
     numbers = _numbers(table, row)
     if numbers is not None:
         for j in np.flatnonzero(np.isnan(numbers)).tolist():

@@ -81,12 +81,8 @@ def summarise(
 def _distinct(table: Table, share: Floats) -> tuple[Ints, Floats]:
     """First position and summed weight of each distinct row, in order of appearance."""
     numbers = identity(table)
-    hashes = np.zeros(len(numbers), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for column in numbers.T:
-            hashes ^= column + np.uint64(0x9E3779B97F4A7C15) + (hashes << np.uint64(6))
-            hashes *= np.uint64(0xBF58476D1CE4E5B9)
-            hashes ^= hashes >> np.uint64(31)
+    factors = np.random.default_rng(0).integers(2**63, size=table.n_columns, dtype=np.uint64)
+    hashes = (numbers ^ (numbers >> np.uint64(32))) @ (factors | np.uint64(1))
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     if not np.array_equal(numbers[first[group]], numbers):  # a hash collision: compare in full
         _, first, group = np.unique(numbers, axis=0, return_index=True, return_inverse=True)

@@ -109,7 +109,7 @@ class Tabular:
         self._max_background = _background_size(background)
         count = bin_count(bins)
         self._table = Table.of(data)
-        self._features = Features.of(self._table, groups, categorical, count, around)
+        self._features = Features(self._table, groups, categorical, count, around)
         self.names: tuple[str, ...] = self._features.names
         self._missing = missing
         self._has_missing: dict[int, bool] = {}
@@ -197,14 +197,10 @@ class Tabular:
         try:
             return self._cohorts[plain(cohort)]
         except (KeyError, TypeError):
-            if not self._cohorts:
-                raise InputError(
-                    f"cohort is {cohort!r}, but the domain has none; give Tabular(cohort=) one "
-                    "label for each training row"
-                ) from None
-            raise InputError(
-                f"no cohort {cohort!r}; the domain has {listed(list(self._cohorts))}"
-            ) from None
+            known = listed(list(self._cohorts))
+            if not known:
+                known = "none: give Tabular(cohort=) one label for each training row"
+            raise InputError(f"no cohort {cohort!r}; the domain has {known}") from None
 
     def split(self, X: Any) -> list[Any]:
         """Take a batch apart into rows for `at`, with their index labels.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Hashable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from credex.cells import is_missing, plain
 from credex.domains.draws import blocks
 from credex.domains.tabular.factorize import digest, factorize
 from credex.domains.tabular.features import Features
-from credex.domains.tabular.marginals import Marginal, number_texts
+from credex.domains.tabular.marginals import Marginal, bin_labels, number_texts
 from credex.domains.tabular.summary import Summary, summarise
 from credex.domains.tabular.table import Table, take_cells
 from credex.typing import Floats, Ints
@@ -71,23 +71,19 @@ class Training:
     @cached_property
     def digest(self) -> str:
         """Digest of the rows, weights and settings that perturbations are drawn with."""
-
-        def factorized(j: int) -> tuple[Ints, dict[Any, int]]:
-            marginal = self.marginal(j)
-            return marginal.codes, marginal.categories or {}
-
         f = self.features
         settings = (self._bins, f.feature_of.tolist(), f.bins, f.around)
-        return digest(self.table, f.roles, self.weights, *settings, factorized=factorized)
+        return digest(self.table, self._factorized, f.roles, self.weights, settings)
+
+    def _factorized(self, j: int) -> tuple[Ints, dict[Any, int]]:
+        return self.marginal(j).codes, self.marginal(j).categories
 
     @cached_property
     def background_digest(self) -> str:
         """Digest of the rows and weights that stand in for a switched-off feature."""
         table, f = self.background, self.features
-        groups = f.feature_of.tolist()
-        return digest(
-            table, f.roles, self.summary.weights, groups, factorized=lambda j: factorize(table, j)
-        )
+        groups = (f.feature_of.tolist(),)
+        return digest(table, partial(factorize, table), f.roles, self.summary.weights, groups)
 
     @cached_property
     def summary(self) -> Summary:
@@ -110,11 +106,12 @@ class Training:
     def marginal(self, j: int) -> Marginal:
         """Return the distribution of column j."""
         if j not in self._marginals:
-            self._marginals[j] = (
-                Marginal.of_numbers(self.table.floats(j), self._bins, self.weights)
-                if self.features.ordered[j]
-                else Marginal.of_categories(self.table, j)
-            )
+            if self.features.ordered[j]:
+                made = Marginal.of_numbers(self.table.floats(j), self._bins, self.weights)
+            else:
+                codes, categories = factorize(self.table, j)
+                made = Marginal(codes, categories=categories)
+            self._marginals[j] = made
         return self._marginals[j]
 
     @cached_property
@@ -131,17 +128,16 @@ class Training:
 
     def bin_labels(self, j: int) -> list[str] | None:
         """Conditions of the bins of column j; ``None`` if it has no order."""
-        bins = self.marginal(j).bins
-        if bins is not None and j not in self._labels:
+        edges = self.marginal(j).edges
+        if edges is not None and j not in self._labels:
             number = self.features.roles[j] == "number"
-            texts = number_texts if number else lambda edges: self._date_texts(j, edges)
-            self._labels[j] = bins.labels(self.table.names[j], texts)
+            texts = number_texts(edges) if number else self._date_texts(j, edges)
+            self._labels[j] = bin_labels(self.table.names[j], texts)
         return self._labels.get(j)
 
     def _date_texts(self, j: int, edges: Floats) -> list[str]:
         """Bin edges of a date column as dates; rounded down, which changes no bin."""
-        backend = self.table.backend
-        dates = backend.from_floats(self.table.columns[j], np.floor(edges))
+        dates = self.table.backend.from_floats(self.table.columns[j], np.floor(edges))
         values = [plain(value) for value in dates]
         if not all(isinstance(value, dt.datetime) for value in values):
             return [str(value) for value in values]
