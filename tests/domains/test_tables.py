@@ -298,3 +298,42 @@ def test_values_that_cannot_be_compared() -> None:
     data = pd.DataFrame({"a": [[1], [2], [1]], "b": [1, 2, 3]})
     with pytest.raises(InputError, match="'a'"):
         Tabular(data).at(data.iloc[0])
+
+
+MASK = np.array([[False, True, False], [False] * 3, [False] * 3, [False, False, True]])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1"])
+def test_masked_entries_are_missing_values(dtype: str) -> None:
+    numbers = np.arange(12).reshape(4, 3)
+    data = np.ma.masked_array(numbers.astype(dtype), mask=MASK)
+    expected = np.where(MASK, np.nan, numbers)
+    domain = Tabular(data, background="all")
+    base = domain.at(data[1]).base_inputs()
+    assert type(base) is np.ndarray
+    assert base.dtype == (dtype if dtype[0] == "f" else "f8")
+    np.testing.assert_array_equal(base, expected)
+    row = np.ma.masked_array(numbers[0].astype(dtype), mask=MASK[0])
+    values = (0.0, None, 2.0)
+    for x in (row, row[None, :], list(row), dict(zip(domain.names, row, strict=True))):
+        assert domain.at(x).values == values  # noqa: PD011 - not a frame
+    for x, expected_row in zip(domain.split(data), expected, strict=True):
+        np.testing.assert_array_equal(domain.at(x).instance_inputs()[0], expected_row)
+    with pytest.raises(InputError, match=r"'x1'.*missing"):
+        Tabular(numbers.astype(float)).at(row)
+
+
+def test_arrays_without_masked_entries_keep_their_dtype() -> None:
+    data = np.ma.masked_array(np.arange(6).reshape(2, 3))
+    assert Tabular(data).at(data[0]).base_inputs().dtype == np.int64
+    words = np.ma.masked_array([["a", "b"], ["c", "d"]])
+    assert Tabular(words).at(words[0]).values == ("a", "b")  # noqa: PD011 - not a frame
+
+
+@pytest.mark.parametrize("dtype", ["bool", "U3", "O", "M8[D]"])
+def test_masked_entries_of_other_dtypes_are_refused(dtype: str) -> None:
+    data = np.ma.masked_array(np.zeros((4, 3)).astype("i8").astype(dtype), mask=MASK)
+    with pytest.raises(InputError, match=r"masked.*filled"):
+        Tabular(data)
+    with pytest.raises(InputError, match=r"masked.*filled"):
+        Tabular(data.data).at(data[0])

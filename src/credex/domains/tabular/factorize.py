@@ -42,11 +42,11 @@ def factorize(table: Table, j: int) -> tuple[Ints, dict[Any, int]]:
 
 def identity(table: Table) -> NDArray[np.uint64]:
     """``(n, p)`` integers that are equal within a column if and only if the values are."""
-    if table.block is not None and table.block.dtype.kind in "iuf":
+    if table.block is not None and table.block.dtype.kind in "iufb":
         return _bits(table.block)
     out = np.empty((table.n_rows, table.n_columns), dtype=np.uint64)
     for j, (column, kind) in enumerate(zip(table.columns, table.kinds, strict=True)):
-        if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iub":
             out[:, j] = _bits(column)
             continue
         floats = table.floats(j) if kind in ("number", "date") else None
@@ -58,7 +58,7 @@ def identity(table: Table) -> NDArray[np.uint64]:
 
 
 def _bits(numbers: NDArray[Any]) -> NDArray[np.uint64]:
-    if numbers.dtype.kind in "iu":
+    if numbers.dtype.kind in "iub":
         return numbers.astype(np.int64).view(np.uint64)
     floats = numbers.astype(np.float64) + 0.0  # -0.0 becomes 0.0
     floats[np.isnan(floats)] = np.nan  # one NaN among the many

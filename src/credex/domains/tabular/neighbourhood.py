@@ -1,4 +1,4 @@
-"""`TabularNeighbourhood`: one row of a table and everything that can be made around it."""
+"""`TabularNeighbourhood`: one row of a table, its coalitions and its perturbations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["TabularNeighbourhood"]
 
 
 class TabularNeighbourhood:
-    """What can be switched off in one row, and how. Made by `Tabular.at`.
+    """One row of a table, and the model inputs made from it. Made by `Tabular.at`.
 
     Attributes
     ----------

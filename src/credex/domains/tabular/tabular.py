@@ -46,7 +46,7 @@ def _check_keywords(init: Callable[P, None]) -> Callable[P, None]:
 
 
 class Tabular:
-    """Training data, and how a row of them is taken apart.
+    """Domain of table rows: training data, and which columns make up which feature.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class Tabular:
         copied. Column names, order, dtypes and index reach the model unchanged. Masked entries of
         a masked array are missing values.
     background
-        Most rows that stand in for a switched-off feature (BayesSHAP), or ``"all"``. A summary is
-        made of real rows: those nearest to k-means centroids for numbers, a sample otherwise.
+        Largest number of rows that stand in for a switched-off feature (BayesSHAP), or ``"all"``.
+        They are real rows: those nearest to k-means centroids for numbers, a sample otherwise.
     weights
         ``(n,)`` non-negative weights of the training rows.
     groups
@@ -173,7 +173,7 @@ class Tabular:
         return f"Tabular({table.n_rows} rows, {len(self.names)} features: {listed(self.names)})"
 
     def at(self, x: Any, *, cohort: Any = None) -> TabularNeighbourhood:
-        """Look at one instance.
+        """Return the neighbourhood of one instance.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class Tabular:
             raise InputError(f"no cohort {cohort!r}; the domain has {known}") from None
 
     def split(self, X: Any) -> list[Any]:
-        """Take a batch apart into rows for `at`, with their index labels.
+        """Split a batch into rows for `at`, with their index labels.
 
         A wrong set of columns is an `InputError` here; a bad value fails only in ``at`` of its row.
         """
