@@ -196,9 +196,8 @@ def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
     if table.block is None or row.block is None:
         return None
     dtype, given = table.block.dtype, row.block[row.position]
-    if dtype.kind not in "iuf" or (dtype.kind != "f" and given.dtype != dtype):
-        return None
-    if given.dtype.kind not in "iufb":
+    exact = given.dtype == dtype and dtype.kind in "iu"
+    if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
         return None
     with np.errstate(over="ignore"):
         numbers = given.astype(dtype)

@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,6 @@ from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
 __all__ = ["Table", "is_instance", "read", "take_cells", "unmasked"]
-
-_NOTHING: Mapping[int, Column] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +156,9 @@ class Table:
         columns = [self.backend.append(column, one) for column, one in pairs]
         return replace(self, columns=columns, block=None)
 
-    def gather(self, rows: Ints, labels: Ints, changed: Mapping[int, Column] = _NOTHING) -> Native:
+    def gather(
+        self, rows: Ints, labels: Ints, changed: Mapping[int, Column] | None = None
+    ) -> Native:
         """Return m model rows: cell (i, j) is the value of column j in row ``rows[i, j]``.
 
         Parameters
@@ -171,6 +170,7 @@ class Table:
         changed
             Columns that are given instead.
         """
+        changed = changed or {}
         index = None if self.index is None else self.index.take(labels)
         if self.block is not None:
             block = take_cells(self.block, rows)
@@ -218,12 +218,10 @@ def read(data: Any) -> tuple[Backend, Any, NDArray[Any] | None, Any] | None:
     return None
 
 
-def unmasked(data: NDArray[Any]) -> NDArray[Any]:
-    """Return an array whose masked entries, if it has any, are NaN; integers become floats."""
-    if not isinstance(data, np.ma.MaskedArray):
-        return data
+def unmasked(data: Any) -> NDArray[Any]:
+    """Return a plain array in which masked entries, if any, are NaN; integers become floats."""
     if not np.ma.is_masked(data):
-        return np.asarray(data.data)
+        return np.asarray(data)
     if data.dtype.kind not in "iuf":
         raise InputError(
             f"the array has masked entries and dtype {data.dtype}, which cannot be filled with "

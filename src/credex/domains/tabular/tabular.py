@@ -124,8 +124,7 @@ class Tabular:
                 self._cohorts[label] = self._part(rows, label)
 
     def _check_complete(self) -> None:
-        table = self._table
-        names = [table.names[j] for j in range(table.n_columns) if table.has_missing(j)]
+        names = [name for j, name in enumerate(self.column_names) if self._table.has_missing(j)]
         if names:
             raise InputError(
                 f"missing=False, but the training data miss values in {listed(names)}; fill them "
