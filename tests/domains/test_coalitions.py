@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from typing import Any
 
@@ -12,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credex.domains import Tabular
+from credex.domains.tabular import training
 from credex.domains.tabular.coalitions import distinct_rows
+from credex.domains.tabular.factorize import digest
 from credex.domains.tabular.summary import summarise
 from credex.domains.tabular.table import Table
 from credex.errors import InputError
@@ -59,10 +62,10 @@ def test_all_key_widths_agree(d: int) -> None:
         differs[0] = True
     found = distinct_rows(masks, differs)
     assert found is not None
-    effective = masks[:, None, :] & differs
-    np.testing.assert_array_equal(found.masks[found.index], effective)
-    np.testing.assert_array_equal(found.positions[found.index], np.tile(np.arange(7), (200, 1)))
-    pairs = np.column_stack([found.positions, found.masks])
+    kept, rows, index = found
+    np.testing.assert_array_equal(kept[index], masks[:, None, :] & differs)
+    np.testing.assert_array_equal(rows[index], np.tile(np.arange(7), (200, 1)))
+    pairs = np.column_stack([rows, kept])
     assert len(np.unique(pairs, axis=0)) == len(pairs)
 
 
@@ -153,6 +156,17 @@ def test_bad_options(options: dict[str, Any], words: str) -> None:
         Tabular(data, **options)
 
 
+def test_misspelt_options(floats: Any) -> None:
+    with pytest.raises(InputError, match=r"'backgroud'.*did you mean 'background'\?.*weights, gr"):
+        Tabular(floats, backgroud=10)
+    with pytest.raises(InputError, match="no option 'zzz'; there are: background, weights"):
+        Tabular(floats, zzz=1)
+    with pytest.raises(InputError, match="finite"):
+        Tabular(floats, weights=np.ma.masked_array(np.ones(80), mask=np.arange(80) == 3))
+    assert list(inspect.signature(Tabular).parameters)[:3] == ["data", "background", "weights"]
+    assert Tabular(data=floats).names == ("x0", "x1", "x2", "x3", "x4")
+
+
 def test_bad_masks(floats: Any) -> None:
     with pytest.raises(InputError, match=r"\(3, 4\)"):
         Tabular(floats).at(floats[0]).coalition_inputs(np.ones((3, 4), bool))
@@ -221,7 +235,6 @@ def test_sampling_is_unbiased_for_heavy_rows() -> None:
     np.testing.assert_allclose(heavy, [0.5], atol=0.03)
     assert len(found.rows) <= 50
     assert found.weights.sum() == pytest.approx(1)
-    assert not found.exact
 
 
 def test_cohorts_have_their_own_background_and_marginals() -> None:
@@ -266,3 +279,24 @@ def test_infinite_values_are_carried_along() -> None:
     here = domain.at(data[3])
     assert np.isfinite(here.perturb(0, 0, 500).coordinates()).all()
     assert here.feature_labels[0].startswith("x0 > ")
+
+
+def test_data_are_digested_once(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counted(*args: Any) -> str:
+        made.append(args)
+        return digest(*args)
+
+    monkeypatch.setattr(training, "digest", counted)
+    domain = Tabular(frame, background=10)
+    kinds = ("coalitions", "perturbations")
+    found = [[domain.at(frame.iloc[i]).digest(kind) for kind in kinds] for i in range(5)]
+    assert found == [found[0]] * 5
+    assert len(made) == 2
+    again = Tabular(frame.copy(), background=10).at(frame.iloc[0])
+    assert [again.digest(kind) for kind in kinds] == found[0]
+    changed = frame.assign(age=frame["age"] + 1)
+    for other in (Tabular(changed), Tabular(frame, bins=5), Tabular(frame, weights=range(60))):
+        assert other.at(frame.iloc[0]).digest("perturbations") != found[0][1]
+    assert Tabular(changed, background=10).at(frame.iloc[0]).digest("coalitions") != found[0][0]

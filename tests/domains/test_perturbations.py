@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credex.domains import Tabular
-from credex.domains.tabular.bins import Bins, number_texts
+from credex.domains.tabular.marginals import Marginal, bin_labels, number_texts, quantiles
 from credex.errors import InputError
 
 
@@ -204,7 +204,7 @@ def test_numeric_categories() -> None:
         np.testing.assert_array_equal(out.design[:, 0], out.inputs()[:, 0] == 1.0)
         assert here.feature_labels == ("x0 = 1", "x1")
     labelled = Tabular(pd.DataFrame(data, columns=[1, 0]), categorical=[0])
-    assert labelled.roles == ("number", "category")
+    assert labelled._features.roles == ["number", "category"]
 
 
 def test_bins_are_limes() -> None:
@@ -213,18 +213,17 @@ def test_bins_are_limes() -> None:
     data = np.random.default_rng(0).gamma(2.0, size=(400, 1))
     for kind, count in ((QuartileDiscretizer, 4), (DecileDiscretizer, 10)):
         theirs = kind(data, [], ["v"], random_state=np.random.RandomState(0)).discretize(data)
-        np.testing.assert_array_equal(Bins.of(data[:, 0], count).index(data[:, 0]), theirs[:, 0])
+        np.testing.assert_array_equal(Marginal.of_numbers(data[:, 0], count).codes, theirs[:, 0])
 
 
 def test_bin_labels() -> None:
-    bins = Bins.of(np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan, np.inf]), 4)
-    labels = [
-        bins.label(int(b), "age", number_texts) for b in bins.index(np.array([0, 2.5, 9, np.nan]))
-    ]
-    assert labels == ["age ≤ 2", "2 < age ≤ 3", "age > 4", "age missing"]
+    age = Marginal.of_numbers(np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.nan, np.inf]), 4)
+    labels = bin_labels("age", number_texts(age.edges))
+    found = [labels[age.code(value)] for value in (0.0, 2.5, 9.0, np.nan)]
+    assert found == ["age ≤ 2", "2 < age ≤ 3", "age > 4", "age missing"]
     assert number_texts(np.array([12345.678, 12345.679])) == ["12345.678", "12345.679"]
     assert number_texts(np.array([0.123456, 29.0])) == ["0.1235", "29"]
-    assert Bins.of(np.array([np.nan]), 4).label(0, "age", number_texts) == "age present"
+    assert bin_labels("age", number_texts(quantiles(np.array([np.nan]), 4)))[0] == "age present"
     data = mixed()
     assert Tabular(data).at(data.iloc[100]).feature_labels[3] == (
         "2021-04-10 12:00 < on ≤ 2021-12-06 06:00"
@@ -238,8 +237,7 @@ def test_bin_labels() -> None:
 
 def test_weighted_bins() -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0])
-    heavy = Bins.of(values, 2, np.array([0.0, 0.0, 1.0, 1.0]))
-    assert heavy.edges.tolist() == [3.0]
+    assert quantiles(values, 2, np.array([0.0, 0.0, 1.0, 1.0])).tolist() == [3.0]
 
 
 def test_global_random_state_is_untouched() -> None:
@@ -275,32 +273,3 @@ def test_pickled_domains_and_neighbourhoods_agree(
             )
             assert other.perturb(0, 0, 50).inputs().equals(here.perturb(0, 0, 50).inputs())
             assert other.active.tolist() == here.active.tolist()
-
-
-@pytest.mark.parametrize("kind", ["array", "integers", "frame", "mixed", "few", "moved"])
-def test_joined_is_unique_and_then_the_instance(floats: Any, kind: str) -> None:
-    few = pd.DataFrame({"a": list("uvu"), "b": [True, False, True]})
-    data = {
-        "array": floats,
-        "integers": np.arange(60).reshape(20, 3),
-        "frame": pd.DataFrame(floats),
-        "mixed": mixed().dropna(),
-        "few": few,
-        "moved": floats,
-    }[kind]
-    domain = Tabular(data, bins=None if kind == "moved" else "quartile")
-    here = domain.at(domain.split(data)[1])
-    out = here.perturb(0, 0, 300)
-    rows, index = out.unique()
-    assert out.joined is not None
-    both, same = out.joined(1)
-    assert len(both) == len(rows) + 1
-    stacked = domain.concat([rows, here.instance_inputs()])
-    if isinstance(both, pd.DataFrame):
-        pd.testing.assert_frame_equal(both, stacked)
-    else:
-        assert both.dtype == stacked.dtype
-        np.testing.assert_array_equal(both, stacked)
-    assert (index is None) == (same is None) == (kind != "few")
-    if index is not None:
-        np.testing.assert_array_equal(index, same)

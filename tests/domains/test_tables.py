@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from credex.cells import is_missing
 from credex.domains import Tabular
-from credex.domains.tabular.arrays import rounded
-from credex.domains.tabular.table import Table, mixed
+from credex.domains.tabular.backend import rounded
+from credex.domains.tabular.table import Table
 from credex.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -185,7 +185,7 @@ def test_object_columns_of_dates_and_decimals() -> None:
     for name, kind in zip(data, kinds, strict=True):
         assert all(type(v) in (kind, pd.Timestamp) for v in out[name]), name
     for j in range(5):
-        back = table.column_from_floats(j, table.floats(j))
+        back = table.backend.from_floats(table.columns[j], table.floats(j))
         assert list(back) == list(data.iloc[:, j])
     assert Tabular(data).at(data.iloc[2]).feature_labels[0] == "day ≤ 2020-01-03"
 
@@ -226,12 +226,10 @@ def test_floats_round_trip(frame: pd.DataFrame, polars: pl.DataFrame) -> None:
                 values = table.floats(j)
                 if table.names[j] == "when" and data is polars:
                     continue  # nanoseconds have more digits than a float
-                back = table.column_from_floats(j, values)
+                back = table.backend.from_floats(table.columns[j], values)
                 assert back.dtype == table.columns[j].dtype
-                gone = [is_missing(v) for v in table.form.objects(back)]
-                assert gone == [is_missing(v) for v in table.objects(j)]
-                for a, b in zip(table.form.objects(back), table.objects(j), strict=True):
-                    assert is_missing(a) or a == b
+                for a, b in zip(list(back), table.objects(j), strict=True):
+                    assert is_missing(b) if is_missing(a) else a == b
 
 
 def test_periods_intervals_and_tuples() -> None:
@@ -302,16 +300,40 @@ def test_values_that_cannot_be_compared() -> None:
         Tabular(data).at(data.iloc[0])
 
 
-@pytest.mark.parametrize("dtype", ["f8", "i8", "u8", "M8[ns]", "f4", "i2", "O"])
-def test_mixing_is_where_to_the_last_bit(dtype):
-    rng = np.random.default_rng(0)
-    numbers = rng.integers(-(2**62), 2**62, size=(3, 7))
-    own, other = numbers[:1].astype(dtype), numbers[1:2].astype(dtype)
-    if dtype == "f8":
-        own[0, :3], other[0, 2:5] = [np.nan, -0.0, np.inf], [-np.inf, np.nan, 0.0]
-    masks = rng.random((40, 7)) < 0.5
-    found, expected = mixed(masks, own, other), np.where(masks, own, other)
-    assert found.dtype == expected.dtype
-    if dtype != "O":
-        found, expected = found.view(np.uint8), expected.view(np.uint8)
-    np.testing.assert_array_equal(found, expected)
+MASK = np.array([[False, True, False], [False] * 3, [False] * 3, [False, False, True]])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1"])
+def test_masked_entries_are_missing_values(dtype: str) -> None:
+    numbers = np.arange(12).reshape(4, 3)
+    data = np.ma.masked_array(numbers.astype(dtype), mask=MASK)
+    expected = np.where(MASK, np.nan, numbers)
+    domain = Tabular(data, background="all")
+    base = domain.at(data[1]).base_inputs()
+    assert type(base) is np.ndarray
+    assert base.dtype == (dtype if dtype[0] == "f" else "f8")
+    np.testing.assert_array_equal(base, expected)
+    row = np.ma.masked_array(numbers[0].astype(dtype), mask=MASK[0])
+    values = (0.0, None, 2.0)
+    for x in (row, row[None, :], list(row), dict(zip(domain.names, row, strict=True))):
+        assert domain.at(x).values == values  # noqa: PD011 - not a frame
+    for x, expected_row in zip(domain.split(data), expected, strict=True):
+        np.testing.assert_array_equal(domain.at(x).instance_inputs()[0], expected_row)
+    with pytest.raises(InputError, match=r"'x1'.*missing"):
+        Tabular(numbers.astype(float)).at(row)
+
+
+def test_arrays_without_masked_entries_keep_their_dtype() -> None:
+    data = np.ma.masked_array(np.arange(6).reshape(2, 3))
+    assert Tabular(data).at(data[0]).base_inputs().dtype == np.int64
+    words = np.ma.masked_array([["a", "b"], ["c", "d"]])
+    assert Tabular(words).at(words[0]).values == ("a", "b")  # noqa: PD011 - not a frame
+
+
+@pytest.mark.parametrize("dtype", ["bool", "U3", "O", "M8[D]"])
+def test_masked_entries_of_other_dtypes_are_refused(dtype: str) -> None:
+    data = np.ma.masked_array(np.zeros((4, 3)).astype("i8").astype(dtype), mask=MASK)
+    with pytest.raises(InputError, match=r"masked.*filled"):
+        Tabular(data)
+    with pytest.raises(InputError, match=r"masked.*filled"):
+        Tabular(data.data).at(data[0])

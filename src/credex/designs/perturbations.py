@@ -12,7 +12,9 @@ from credex.designs.bernoulli import BernoulliSequence
 from credex.designs.design import Context, Design, coalitions_of
 from credex.designs.samplers import Candidates
 from credex.designs.stream import MaskStream, PerturbationStream
-from credex.domains import Neighbourhood, Perturbations, TableNeighbourhood
+from credex.domains import Neighbourhood
+from credex.domains.tabular.neighbourhood import TabularNeighbourhood
+from credex.domains.tabular.perturbed import Perturbations
 from credex.errors import InputError
 from credex.game import ONE_ROW, Query, Result, coalition_query, instance_query
 from credex.history import History
@@ -97,7 +99,7 @@ class PerturbationDesign(Design):
 
     def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
         """Perturbed rows ``start`` to ``stop`` of a table's stream."""
-        return cast("TableNeighbourhood", self.neighbourhood).perturb(seed, start, stop)
+        return cast("TabularNeighbourhood", self.neighbourhood).perturb(seed, start, stop)
 
     def absorb_rows(
         self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool

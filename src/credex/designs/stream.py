@@ -8,7 +8,9 @@ import numpy as np
 
 from credex.designs.samplers import Candidates
 from credex.designs.shapley import Sequence
-from credex.domains import Neighbourhood, Perturbations, TableNeighbourhood
+from credex.domains import Neighbourhood
+from credex.domains.tabular.neighbourhood import TabularNeighbourhood
+from credex.domains.tabular.perturbed import Perturbations
 from credex.typing import Masks
 
 READ = 256
@@ -111,7 +113,7 @@ class PerturbationStream:
     """Perturbed rows of a neighbourhood from position ``start`` on."""
 
     def __init__(self, neighbourhood: Neighbourhood, seed: int, start: int = 0) -> None:
-        self.neighbourhood = cast("TableNeighbourhood", neighbourhood)
+        self.neighbourhood = cast("TabularNeighbourhood", neighbourhood)
         self.seed, self.at = seed, start
         self._last: Perturbations | None = None
         self._taken: Candidates | None = None

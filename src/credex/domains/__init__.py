@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from credex.domains.base import Domain, Neighbourhood, Perturbations, TableNeighbourhood
+from credex.domains.base import Domain, Neighbourhood
 from credex.domains.image.fills import Blur, Noise
 from credex.domains.image.image import Image
 from credex.domains.image.regions import Felzenszwalb, Grid, Quickshift, Slic
@@ -23,11 +23,9 @@ __all__ = [
     "Masks",
     "Neighbourhood",
     "Noise",
-    "Perturbations",
     "Quickshift",
     "Series",
     "Slic",
-    "TableNeighbourhood",
     "Tabular",
     "Text",
 ]

@@ -7,80 +7,12 @@ and outputs only. Base classes for domains of your own are in `credex.domains.ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from credex.typing import Design, Floats, Ints, Masks, Native
+from credex.typing import Floats, Ints, Masks, Native
 
-__all__ = ["Domain", "Neighbourhood", "Perturbations", "PerturbedRows", "TableNeighbourhood"]
-
-
-class PerturbedRows(Protocol):
-    """Perturbed model inputs that are made only when somebody asks for them."""
-
-    def inputs(self) -> Native:
-        """All n rows in the user's own form."""
-        ...
-
-    def coordinates(self) -> Floats:
-        """``(n, p)`` numbers that say where each row lies."""
-        ...
-
-    def pick(self, positions: Ints) -> Native:
-        """Return the rows at these positions only."""
-        ...
-
-    def unique(self) -> tuple[Native, Ints | None]:
-        """Return the distinct rows and ``(n,)`` positions into them (``None``: all, in order)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Perturbations:
-    """Perturbed inputs of one neighbourhood and the design rows that describe them.
-
-    Attributes
-    ----------
-    design
-        ``(n, d)`` booleans if every feature is binary, else float64.
-    key
-        Equal keys mean identical inputs, whatever the instance; ``None`` if they depend on it. A
-        tuple whose last part is the ``range`` of positions in the stream.
-    rows
-        Where the inputs come from; use the methods below.
-    joined
-        ``joined(times)`` is like `unique`, with the instance itself so many times behind; ``None``
-        if making both at once saves nothing.
-    """
-
-    design: Design
-    key: Hashable | None
-    rows: PerturbedRows
-    joined: Callable[[int], tuple[Native, Ints | None]] | None = None
-
-    def __len__(self) -> int:
-        return len(self.design)
-
-    def inputs(self) -> Native:
-        """Return the n perturbed rows in the form the model expects."""
-        return self.rows.inputs()
-
-    def coordinates(self) -> Floats:
-        """Return ``(n, p)`` numbers that say where each perturbed input lies."""
-        return self.rows.coordinates()
-
-    def pick(self, positions: Ints) -> Native:
-        """Return the inputs at ``(m,)`` positions only."""
-        return self.rows.pick(positions)
-
-    def unique(self) -> tuple[Native, Ints | None]:
-        """Return the distinct inputs and the ``(n,)`` position of each row among them.
-
-        The positions are ``None`` where looking for repeats does not pay: the inputs are then all
-        n rows in order.
-        """
-        return self.rows.unique()
+__all__ = ["Domain", "Neighbourhood"]
 
 
 @runtime_checkable
@@ -153,17 +85,6 @@ class Neighbourhood(Protocol):
 
     def payload(self) -> Any:
         """Return the instance as JSON-safe values; `Domain.restore` reads it back."""
-
-
-class TableNeighbourhood(Neighbourhood, Protocol):
-    """A neighbourhood with perturbed rows of its own (``by_masks`` is False)."""
-
-    @property
-    def background_note(self) -> str:
-        """How many background rows represent how many training rows."""
-
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
-        """Perturbations ``start`` to ``stop`` of the stream that belongs to ``seed``."""
 
 
 @runtime_checkable

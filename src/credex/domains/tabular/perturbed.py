@@ -2,55 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from credex.domains.tabular.backend import Column
-from credex.domains.tabular.table import Table
-from credex.domains.tabular.training import Draws, Population
-from credex.typing import Floats, Ints, Native
+from credex.domains.tabular.table import take_cells
+from credex.domains.tabular.training import Training
+from credex.typing import Design, Floats, Ints, Native
 
-__all__ = ["TabularRows"]
+__all__ = ["Perturbations"]
 
-_PAYS = 0.7  # merge repeated rows only if at most so many are distinct
+_MAX_DISTINCT = 0.7  # merge repeated rows only if at most this share is distinct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TabularRows:
-    """n perturbed rows, made when asked for.
+class Perturbations:
+    """Perturbed rows around one instance; model inputs are made when they are asked for.
 
     Attributes
     ----------
-    population
+    design
+        ``(n, d)`` rows that describe the inputs: booleans if every feature is binary, else floats.
+    key
+        Equal keys mean identical inputs, whatever the instance; ``None`` if they depend on it. A
+        tuple whose last part is the ``range`` of positions in the stream.
+    training
         Where values are taken from.
-    draws
-        Which training row each column takes its value from.
-    at
-        ``(p,)`` bin or category number of the instance.
-    moved, numbers
-        Native columns (and the same as floats) of features that moved instead of being drawn.
+    rows
+        ``(n, p)`` training row that each value is taken from.
+    codes
+        ``(p,)`` bin or category of the instance.
+    moved
+        Columns of features that moved instead of being drawn.
     """
 
-    population: Population
-    draws: Draws
-    at: Ints
-    moved: dict[int, Column]
-    numbers: dict[int, Floats]
+    design: Design
+    key: Hashable | None
+    training: Training
+    rows: Ints
+    codes: Ints
+    moved: Mapping[int, Column]
+
+    def __len__(self) -> int:
+        return len(self.design)
 
     def inputs(self) -> Native:
-        """Return the rows in the user's own form.
+        """Return the n rows in the form the model expects.
 
-        Row labels are those of the training rows that the first feature was drawn from.
+        Row labels are those of the training rows that the first column was drawn from.
         """
-        return self.population.table.gather(self.draws.places, self.moved)
+        return self.training.table.gather(self.rows, self.rows[:, 0], self.moved)
 
     def pick(self, positions: Ints) -> Native:
         """Return the rows at ``(m,)`` positions only."""
-        return self.population.table.gather(
-            self.draws.places.some(positions),
-            {j: self.population.table.form.take(c, positions) for j, c in self.moved.items()},
-        )
+        rows = self.rows[positions]
+        moved = {j: column[positions] for j, column in self.moved.items()}
+        return self.training.table.gather(rows, rows[:, 0], moved)
 
     def coordinates(self) -> Floats:
         """``(n, p)`` numbers that say where each row lies.
@@ -59,49 +68,34 @@ class TabularRows:
         value lies one standard deviation below the smallest value, infinities one beyond the
         extremes. Categories and booleans are 0 where they equal the instance's and 1 elsewhere.
         """
-        population = self.population
-        out = np.empty(self.draws.codes.shape)
-        for j, role in enumerate(population.roles):
-            if role not in ("number", "date"):
-                out[:, j] = self.draws.codes[:, j] != self.at[j]
+        table = self.training.table
+        out = np.empty(self.rows.shape)
+        for j, ordered in enumerate(self.training.features.ordered):
+            marginal, rows = self.training.marginal(j), self.rows[:, j]
+            if not ordered:
+                out[:, j] = marginal.codes[rows] != self.codes[j]
                 continue
-            marginal = population.marginal(j)
-            if j in self.numbers:
-                values = self.numbers[j]
-            else:
-                values = population.table.floats(j)[self.draws.places.column(j)]
-            scaled = (values - marginal.mean) / marginal.sd
+            moved = j in self.moved
+            values = table.backend.floats(self.moved[j]) if moved else table.floats(j)[rows]
+            scaled = marginal.scaled(values)
             scaled[np.isnan(scaled) | (scaled == -np.inf)] = marginal.low - 1.0
             scaled[scaled == np.inf] = marginal.high + 1.0
             out[:, j] = scaled
         return out
 
-    def unique(self, then: Table | None = None, times: int = 0) -> tuple[Native, Ints | None]:
-        """Distinct rows and the ``(n,)`` position of each row among them.
+    def unique(self) -> tuple[Native, Ints | None]:
+        """Return the distinct rows and the ``(n,)`` position of each row among them.
 
         Rows are searched for repeats only if every column has at most 256 distinct values and
-        none moved, and merged only if at most 0.7·n are distinct. ``then``: one more row,
-        ``times`` times behind all of them.
+        none moved, and merged only if at most 0.7·n are distinct. Otherwise the positions are
+        ``None`` and the rows are all n in order.
         """
-        found = self._distinct()
-        if found is None:
-            return self.population.table.gather(self.draws.places, self.moved, then, times), None
-        first, index = found
-        return self.population.table.gather(self.draws.places.some(first), {}, then, times), index
-
-    def _distinct(self) -> tuple[Ints, Ints] | None:
-        """Where the distinct rows are, and which of them each row is; ``None``: no merging."""
-        population = self.population
-        n, p = self.draws.codes.shape
-        if self.moved or n == 0:
-            return None
-        numbers = population.few
-        if numbers is None:
-            return None
-        small = self.draws.places.take(numbers)
-        _, first, index = np.unique(
-            small.view(f"V{2 * p}").reshape(-1), return_index=True, return_inverse=True
-        )
-        if len(first) > _PAYS * n:
-            return None
-        return first, index.reshape(-1).astype(np.int64)
+        codes = None if self.moved or len(self) == 0 else self.training.value_codes
+        if codes is None:
+            return self.inputs(), None
+        cells = take_cells(codes, self.rows)
+        whole = cells.view(f"V{cells.shape[1] * cells.itemsize}").reshape(-1)
+        _, first, index = np.unique(whole, return_index=True, return_inverse=True)
+        if len(first) > _MAX_DISTINCT * len(self):
+            return self.inputs(), None
+        return self.pick(first), index.reshape(-1).astype(np.int64)

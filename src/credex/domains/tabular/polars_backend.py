@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from credex.cells import as_bool, as_number, is_missing, plain
-from credex.domains.tabular import arrays
-from credex.domains.tabular.backend import Column, Kind
+from credex.domains.tabular.backend import NAT, Backend, Column, Kind, as_integer, listed, rounded
 from credex.errors import InputError
-from credex.typing import Floats, Ints, Masks, Native
+from credex.typing import Floats, Ints, Native
 
-__all__ = ["PolarsForm"]
-
-_WIDTHS = {"8": np.int8, "16": np.int16, "32": np.int32, "64": np.int64}
-_UNSIGNED = {"8": np.uint8, "16": np.uint16, "32": np.uint32, "64": np.uint64}
+__all__ = ["PolarsBackend"]
 
 
-@dataclass(frozen=True, slots=True)
-class PolarsForm:
+class PolarsBackend(Backend):
     """Columns are polars Series; there are no row labels and null is native to every dtype."""
 
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, data: Any) -> PolarsForm:
-        """Read the form of a frame."""
-        return cls(tuple(data.columns))
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        """The names."""
-        return self.names
-
     def kind(self, column: Column, name: str) -> Kind:
-        """How the column is treated."""
+        """Tell how a column is treated."""
         dtype = column.dtype
         if dtype.is_nested():
             raise InputError(
@@ -51,116 +34,55 @@ class PolarsForm:
             return "date"
         return "boolean" if str(dtype) == "Boolean" else "category"
 
-    def take(self, column: Column, positions: Ints) -> Column:
-        """Return the values at these positions."""
-        return column.gather(positions)
-
-    def floats(self, column: Column) -> Floats:
-        """Ordered numbers; missing is NaN."""
+    def _numbers_to_floats(self, column: Column) -> Floats:
         import polars as pl
 
-        numbers = column.to_physical() if column.dtype.is_temporal() else column
-        out = numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-        return np.array(out, dtype=np.float64)
+        return np.array(column.cast(pl.Float64).fill_null(float("nan")).to_numpy())
 
-    def objects(self, column: Column) -> list[Any]:
-        """Return the values as Python objects."""
-        values: list[Any] = column.to_list()
-        return values
-
-    def missing(self, column: Column) -> Masks:
-        """``(n,)`` which values are null or NaN."""
-        gone = column.is_null()
-        if column.dtype.is_float():
-            gone = gone | column.is_nan().fill_null(value=True)
-        return np.array(gone.to_numpy(), dtype=np.bool_)
-
-    def from_floats(self, like: Column, values: Floats) -> Column:
-        """Floats as a column of the same dtype."""
+    def _floats_to_numbers(self, like: Column, values: Floats) -> Column:
         import polars as pl
 
-        dtype = like.dtype
-        if dtype.is_float() or dtype.is_decimal():
-            out = pl.Series(like.name, values).cast(dtype, strict=False)
-            return out if dtype.is_float() else out.set(pl.Series(np.isnan(values)), None)
-        gone = np.isnan(values)
-        table = _UNSIGNED if str(dtype).startswith("U") else _WIDTHS
-        width = table.get("".join(c for c in str(dtype) if c.isdigit()), np.int64)
-        if dtype.is_temporal():
-            width = np.int32 if str(dtype) == "Date" else np.int64
-        whole = arrays.rounded(np.where(gone, 0.0, values), np.dtype(width))
-        series = pl.Series(like.name, whole).set(pl.Series(gone), None)
-        return self._dates(like, series) if dtype.is_temporal() else series.cast(dtype)
+        dtype, gone = like.dtype, np.isnan(values)
+        if dtype.is_float():
+            return pl.Series(like.name, values).cast(dtype)
+        if dtype.is_decimal():
+            numbers = pl.Series(like.name, values).cast(dtype, strict=False)
+        else:
+            width = "int64" if str(dtype).endswith("128") else str(dtype).lower()
+            numbers = pl.Series(like.name, rounded(np.where(gone, 0.0, values), np.dtype(width)))
+        return numbers.set(pl.Series(gone), None).cast(dtype)
 
-    @staticmethod
-    def _dates(like: Column, ticks: Column) -> Column:
-        return ticks.cast(like.to_physical().dtype).cast(like.dtype)
+    def ticks(self, column: Column) -> Ints | None:
+        """``(n,)`` dates as the integers their dtype stores; ``None`` if it stores none."""
+        import polars as pl
 
-    def ticks(self, column: Column) -> int | None:
-        """Return the first date as its dtype's own integer."""
-        value = column.to_physical()[0]
-        return None if value is None else int(value)
+        if not column.dtype.is_temporal():
+            return None
+        return np.array(column.to_physical().cast(pl.Int64).fill_null(NAT).to_numpy())
 
     def from_ticks(self, like: Column, ticks: Ints) -> Column:
-        """Dates from their own integers."""
+        """Return dates of ``like``'s dtype from their integers."""
         import polars as pl
 
-        return self._dates(like, pl.Series(like.name, np.asarray(ticks, dtype=np.int64)))
+        series = pl.Series(like.name, ticks).set(pl.Series(ticks == NAT), None)
+        return series.cast(like[:0].to_physical().dtype).cast(like.dtype)
 
     def cell(self, like: Column, kind: Kind, value: Any, name: str) -> Column:
-        """One value as a column of one row."""
+        """Return one value as a column of one row, or raise an `InputError`."""
         import polars as pl
 
-        fitting = None if is_missing(value) else self._fitting(like, kind, value, name)
+        fitting = None if is_missing(value) else _fitting(like, kind, value, name)
         if like.dtype.is_float() and fitting is None and value is not None:
             fitting = float("nan")
         try:
-            one = pl.Series(like.name, [fitting], dtype=like.dtype, strict=True)
+            return pl.Series(like.name, [fitting], dtype=like.dtype, strict=True)
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-            known = getattr(like.dtype, "categories", None)
-            hint = (
-                f"; it knows {', '.join(map(repr, list(known)[:8]))}" if known is not None else ""
-            )
-            if str(like.dtype).startswith("Categorical"):
-                hint = ""
+            known = list(like.dtype.categories) if isinstance(like.dtype, pl.Enum) else None
+            hint = "" if known is None else f"; it knows {listed(known)}"
             raise InputError(
                 f"column {name!r} has dtype {like.dtype}, which cannot hold {plain(value)!r} "
                 f"({type(value).__name__}){hint}; pass a value of that dtype"
             ) from None
-        return one
-
-    @staticmethod
-    def _fitting(like: Column, kind: Kind, value: Any, name: str) -> Any:
-        """Return the value in the Python type polars wants, checked to be lossless."""
-        value = plain(value)
-        if kind == "number":
-            number = as_number(value, name)
-            if like.dtype.is_integer():
-                if number != number // 1:
-                    raise arrays.not_whole(name, number, like.dtype)
-                return int(number)
-            return number
-        if kind == "boolean":
-            return as_bool(value, name)
-        if kind == "date":
-            return _moment(like, value, name)
-        if str(like.dtype).startswith("Categorical"):
-            known = like.unique().to_list()
-            if value not in known:
-                shown = ", ".join(sorted(repr(v) for v in known if v is not None)[:8])
-                raise InputError(
-                    f"column {name!r} has no category {value!r}; it knows {shown}: pass one of "
-                    "them, or use a String column if new values are expected"
-                )
-        return value
-
-    def same(self, like: Column, other: Any) -> bool:
-        """Whether the other column has the same dtype (categories are checked by value)."""
-        return (
-            type(other) is type(like)
-            and other.dtype == like.dtype
-            and not str(like.dtype).startswith(("Categorical", "Object"))
-        )
 
     def append(self, column: Column, one: Column) -> Column:
         """Return the column with one more row."""
@@ -168,54 +90,54 @@ class PolarsForm:
 
         return pl.concat([column, one])
 
-    def frame(self, columns: Sequence[Column], index: None) -> Native:  # noqa: ARG002
-        """Columns as a frame."""
+    def frame(self, data: NDArray[Any] | Sequence[Column], index: Any) -> Native:  # noqa: ARG002
+        """Return columns as a frame."""
         import polars as pl
 
-        return pl.DataFrame(
-            [column.alias(name) for column, name in zip(columns, self.names, strict=True)]
-        )
-
-    def block_frame(self, block: NDArray[Any], index: None) -> Native:
-        """Polars keeps columns apart, so there is no buffer to wrap."""
-        raise NotImplementedError
-
-    def take_index(self, index: None, positions: Ints) -> None:
-        """Polars has no row labels."""
-
-    def one_label(self, index: None, label: Any) -> None:
-        """Polars has no row labels."""
+        return pl.DataFrame([c.alias(name) for c, name in zip(data, self.names, strict=True)])
 
     def concat(self, natives: Sequence[Native]) -> Native:
         """Stack frames."""
         import polars as pl
 
-        return pl.concat(list(natives))
+        return pl.concat(natives)
 
 
-def _moment(like: Column, value: Any, name: str) -> Any:  # noqa: C901 - one line a type
-    """Return a date, datetime, duration or time as polars takes it."""
-    if isinstance(value, str):
-        try:
-            text = str(like.dtype)
-            value = (
-                dt.date.fromisoformat(value)
-                if text == "Date"
-                else dt.time.fromisoformat(value)
-                if text == "Time"
-                else dt.datetime.fromisoformat(value)
+def _fitting(like: Column, kind: Kind, value: Any, name: str) -> Any:
+    """Return the value in the Python type polars wants, checked to be lossless."""
+    value = plain(value)
+    if kind == "number":
+        whole = like.dtype.is_integer()
+        return as_integer(value, name, like.dtype) if whole else as_number(value, name)
+    if kind == "boolean":
+        return as_bool(value, name)
+    if kind == "date":
+        return _date(like, value, name)
+    if str(like.dtype).startswith("Categorical"):
+        known = like.unique().to_list()
+        if value not in known:
+            raise InputError(
+                f"column {name!r} has no category {value!r}; it knows "
+                f"{listed(sorted(v for v in known if v is not None))}: pass one of them, or use a "
+                "String column if new values are expected"
             )
-        except ValueError:
-            value = str(value)
+    return value
+
+
+def _date(like: Column, value: Any, name: str) -> Any:
+    """Return a date, datetime, duration or time as polars takes it."""
+    dtype = str(like.dtype)
+    if isinstance(value, str):
+        with suppress(ValueError):
+            kinds: dict[str, Any] = {"Date": dt.date, "Time": dt.time}
+            value = kinds.get(dtype, dt.datetime).fromisoformat(value)
     if hasattr(value, "to_pydatetime"):
         value = value.to_pydatetime(warn=False)
     if hasattr(value, "to_pytimedelta"):
         value = value.to_pytimedelta()
-    if isinstance(value, np.datetime64):
-        value = value.astype("M8[us]").item()
-    if isinstance(value, np.timedelta64):
-        value = value.astype("m8[us]").item()
-    if str(like.dtype) == "Date" and isinstance(value, dt.datetime):
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype("M8[us]" if isinstance(value, np.datetime64) else "m8[us]").item()
+    if dtype == "Date" and isinstance(value, dt.datetime):
         if value.time() == dt.time():
             return value.date()
     elif isinstance(value, dt.date | dt.time | dt.timedelta):

@@ -1,18 +1,18 @@
-"""Reading instances: the many forms in which a user hands over one row, or a batch of them."""
+"""Reading instances: the many forms in which a user passes one row, or a batch of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.domains.tabular.numpy_backend import NumpyForm
-from credex.domains.tabular.table import Table, is_pandas, is_polars, listed
+from credex.cells import is_missing
+from credex.domains.tabular.backend import Backend, Column, listed
+from credex.domains.tabular.table import Table, is_instance, read, unmasked
 from credex.errors import InputError
-from credex.typing import Ints, Masks
 
 __all__ = ["Row", "read_batch", "read_row", "to_table"]
 
@@ -28,10 +28,10 @@ class Row:
     label
         Index label, or ``None``.
     block
-        The ``(n, p)`` numbers the columns are views of, or ``None``.
+        The ``(n, p)`` array the columns are views of, or ``None``.
     """
 
-    columns: tuple[Any, ...] | NDArray[Any]
+    columns: Sequence[Any] | NDArray[Any]
     position: int
     label: Any = None
     block: NDArray[Any] | None = None
@@ -39,56 +39,45 @@ class Row:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle this row alone, not the batch it came from."""
         here = slice(self.position, self.position + 1)
-        if self.block is not None:
-            return (_numeric_row, (self.block[here].copy(), self.label))
-        return (Row, (tuple(column[here] for column in self.columns), 0, self.label))
-
-
-def _numeric_row(block: NDArray[Any], label: Any) -> Row:
-    return Row(block.T, 0, label, block)
+        if self.block is None:
+            return (Row, (tuple(column[here] for column in self.columns), 0, self.label))
+        block = self.block[here].copy()
+        return (Row, (block.T, 0, self.label, block))
 
 
 def read_batch(table: Table, data: Any) -> list[Any]:
-    """Take a batch apart; a wrong set of columns fails here, a bad value only in its own row."""
-    if isinstance(data, np.ndarray):
-        if data.ndim != 2:
-            raise InputError(
-                f"the rows to explain have shape {data.shape}; pass a 2-D array with "
-                f"{table.n_columns} columns"
-            )
-        _check_count(table, data.shape[1])
-        block = data if data.dtype.kind in "iufb" else None
-        columns = tuple(data.T)
-        return [Row(columns, i, None, block) for i in range(len(data))]
-    if is_pandas(data, "DataFrame"):
-        from credex.domains.tabular.pandas_backend import block_of, columns_of
-
-        order = _order(table, list(data.columns))
-        if order is not None:
-            data = data.iloc[:, order]
-        block = block_of(data)
-        columns = tuple(block.T) if block is not None else tuple(columns_of(data))
-        return [Row(columns, i, label, block) for i, label in enumerate(data.index.tolist())]
-    if is_polars(data, "DataFrame"):
-        order = _order(table, list(data.columns))
-        found = data.get_columns()
-        columns = tuple(found if order is None else [found[j] for j in order])
-        return [Row(columns, i) for i in range(data.height)]
+    """Split a batch into rows; a wrong set of columns fails here, a bad value only in its row."""
     if isinstance(data, list | tuple):
         return list(data)
-    raise InputError(
-        f"the rows to explain are a {type(data).__name__}; pass a 2-D array, a pandas or polars "
-        "DataFrame, or a list of instances"
-    )
+    if isinstance(data, np.ndarray) and data.ndim != 2:
+        raise InputError(
+            f"the rows to explain have shape {data.shape}; pass a 2-D array with "
+            f"{table.n_columns} columns"
+        )
+    found = read(data)
+    if found is None:
+        raise InputError(
+            f"the rows to explain are a {type(data).__name__}; pass a 2-D array, a pandas or "
+            "polars DataFrame, or a list of instances"
+        )
+    backend, columns, block, _ = found
+    if isinstance(data, np.ndarray):
+        _check_count(table, len(columns))
+    else:
+        order = _order(table, backend.labels)
+        columns = [columns[j] for j in order]
+        block = None if block is None else block[:, order]
+    labels = data.index.tolist() if hasattr(data, "index") else [None] * len(data)
+    return [Row(columns, i, label, block) for i, label in enumerate(labels)]
 
 
-def read_row(table: Table, x: Any) -> Row:  # noqa: PLR0911 - one line a type
-    """Find the values of one instance, in the training order, whatever form it comes in."""
+def read_row(table: Table, x: Any) -> Row:
+    """Find the values of one instance, in the training order, whatever form it has."""
     if isinstance(x, Row):
         return x
     if isinstance(x, np.ndarray):
-        return _array_row(table, x)
-    if is_pandas(x, "DataFrame") or is_polars(x, "DataFrame"):
+        return _array_row(table, unmasked(x))
+    if is_instance(x, "pandas", "DataFrame") or is_instance(x, "polars", "DataFrame"):
         if len(x) != 1:
             raise InputError(
                 f"x is a frame of {len(x)} rows; pass one row (x.iloc[[0]] or x[0]), or explain "
@@ -96,19 +85,15 @@ def read_row(table: Table, x: Any) -> Row:  # noqa: PLR0911 - one line a type
             )
         row: Row = read_batch(table, x)[0]
         return row
-    if is_pandas(x, "Series"):
-        order = _order(table, list(x.index))
-        values = list(x) if order is None else [x.iloc[j] for j in order]
-        return _row_of(table, values, x.name)
-    if is_polars(x, "Series"):
-        return _row_of(table, x.to_list(), None)
+    if is_instance(x, "pandas", "Series"):
+        values = list(x)
+        return _row(table, [values[j] for j in _order(table, list(x.index))], x.name)
     if isinstance(x, Mapping):
-        order = _order(table, list(x), by_name=True)
         values = list(x.values())
-        return _row_of(table, values if order is None else [values[j] for j in order], None)
-    if isinstance(x, list | tuple):
+        return _row(table, [values[j] for j in _order(table, list(x), by_name=True)])
+    if isinstance(x, list | tuple) or is_instance(x, "polars", "Series"):
         nested = len(x) == 1 and isinstance(x[0], list | tuple | np.ndarray)
-        return _row_of(table, list(x[0]) if nested else list(x), None)
+        return _row(table, list(x[0]) if nested else list(x))
     raise InputError(
         f"x is {'None' if x is None else 'a ' + type(x).__name__}; pass one row: a 1-D array, a "
         "list, a pandas Series, a dict or a frame of one row"
@@ -124,16 +109,15 @@ def _array_row(table: Table, x: NDArray[Any]) -> Row:
             "rows with explain_many"
         )
     if x.dtype.kind not in "iufb":
-        return _row_of(table, list(x), None)
-    if len(x) != len(table.columns):
-        _check_count(table, len(x))
+        return _row(table, list(x))
+    _check_count(table, len(x))
     block = x.reshape(1, -1)
     return Row(block.T, 0, None, block)
 
 
-def _row_of(table: Table, values: Sequence[Any], label: Any) -> Row:
+def _row(table: Table, values: Sequence[Any], label: Any = None) -> Row:
     _check_count(table, len(values))
-    return Row(tuple([value] for value in values), 0, label)
+    return Row([[None if value is np.ma.masked else value] for value in values], 0, label)
 
 
 def _check_count(table: Table, count: int) -> None:
@@ -144,19 +128,17 @@ def _check_count(table: Table, count: int) -> None:
         )
 
 
-def _order(table: Table, given: list[Any], *, by_name: bool = False) -> list[int] | None:
-    """Where each training column is among the given labels; ``None`` if already in order."""
-    wanted: tuple[Any, ...] = table.form.labels
-    if tuple(given) == wanted:
-        return None
+def _order(table: Table, given: Sequence[Any], *, by_name: bool = False) -> list[int]:
+    """Position of each training column among the given labels."""
+    wanted: tuple[Any, ...] = table.backend.labels
     if set(given) != set(wanted) and {str(g) for g in given} == set(table.names):
         given, wanted = [str(g) for g in given], table.names
     if len(given) == len(set(given)) and set(given) == set(wanted):
-        place = {label: j for j, label in enumerate(given)}
-        return [place[label] for label in wanted]
-    if isinstance(table.form, NumpyForm) and not by_name:
+        position = {label: j for j, label in enumerate(given)}
+        return [position[label] for label in wanted]
+    if type(table.backend) is Backend and not by_name:
         _check_count(table, len(given))  # an array's columns have no names of their own
-        return None
+        return list(range(len(given)))
     unknown = [label for label in given if label not in wanted]
     absent = [label for label in wanted if label not in given]
     repeated = [label for i, label in enumerate(given) if label in given[:i]]
@@ -171,63 +153,70 @@ def _order(table: Table, given: list[Any], *, by_name: bool = False) -> list[int
     )
 
 
-def to_table(table: Table, row: Row, may_miss: Masks) -> Table:
+def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
     """Cast one row to the dtypes of the training columns.
 
     Parameters
     ----------
     may_miss
-        ``(p,)`` in which columns a missing value is allowed.
+        Whether a missing value is allowed in column j.
 
     Raises
     ------
     InputError
         Naming the column and the value that does not fit.
     """
-    index = table.form.one_label(table.index, row.label)
-    # a copy: what the user does with the data later should not change what was explained
-    numbers = None if row.block is None else _fast(table, row.block[row.position].copy(), may_miss)
+    index = table.index
+    if index is not None:
+        from credex.domains.tabular.pandas_backend import index_of
+
+        index = index_of(row.label, index)
+    numbers = _numbers(table, row)
     if numbers is not None:
+        for j in np.flatnonzero(np.isnan(numbers)).tolist():
+            _check_missing(table, j, may_miss)
         return table.with_block(numbers[None, :], index)
     cells = []
-    here: Ints = np.array([row.position])
     for j, (like, source) in enumerate(zip(table.columns, row.columns, strict=True)):
-        name, kind = table.names[j], table.kinds[j]
-        if table.form.same(like, source):
-            one = table.form.take(source, here)
+        if _same_dtype(like, source):
+            cell = source[[row.position]]
         else:
-            one = table.form.cell(like, kind, source[row.position], name)
-        if not may_miss[j] and table.form.missing(one)[0]:
-            raise _unexpected(name)
-        cells.append(one)
-    if table.block is not None and all(one.dtype == table.block.dtype for one in cells):
+            value = source[row.position]
+            cell = table.backend.cell(like, table.kinds[j], value, table.names[j])
+        if is_missing(cell[0]):
+            _check_missing(table, j, may_miss)
+        cells.append(cell)
+    if table.block is not None and all(cell.dtype == table.block.dtype for cell in cells):
         return table.with_block(np.concatenate(cells)[None, :], index)
-    return replace(table, block=None, columns=tuple(cells), index=index)
+    return replace(table, block=None, columns=cells, index=index)
 
 
-def _fast(table: Table, values: NDArray[Any], may_miss: Masks) -> NDArray[Any] | None:
-    """Numbers for a numeric buffer in one cast, or ``None`` where single values need a look."""
-    if table.block is None or table.block.dtype.kind not in "iuf":
+def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
+    """``(p,)`` copy of the row for an array of numbers; ``None`` if a value may not fit."""
+    if table.block is None or row.block is None:
         return None
-    dtype = table.block.dtype
-    if values.dtype != dtype:
-        with np.errstate(invalid="ignore", over="ignore"):
-            cast = values.astype(dtype)
-        close = cast == values if dtype.kind in "iu" else np.isinf(cast) == np.isinf(values)
-        # 2^63 as a float survives a cast to int64 and back although it does not fit.
-        huge = dtype.kind in "iu" and bool((np.abs(values.astype(np.float64)) > 2.0**53).any())
-        if huge or not close.all():
-            return None
-        values = cast
-    if dtype.kind == "f":
-        gone = np.isnan(values)
-        if np.count_nonzero(gone) and (gone & ~may_miss).any():
-            raise _unexpected(table.names[int(np.argmax(gone & ~may_miss))])
-    return values
+    dtype, given = table.block.dtype, row.block[row.position]
+    exact = given.dtype == dtype and dtype.kind in "iu"
+    if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
+        return None
+    with np.errstate(over="ignore"):
+        numbers = given.astype(dtype)
+    return numbers if (np.isinf(numbers) == np.isinf(given)).all() else None
 
 
-def _unexpected(name: str) -> InputError:
-    return InputError(
-        f"column {name!r} is missing (NaN) in the instance, but no training row misses it; fill "
-        "it in, or allow it with Tabular(data, missing=True) if the model can take it"
+def _same_dtype(like: Column, other: Any) -> bool:
+    """Whether values of ``other`` fit as they are; objects and categories are never trusted."""
+    return (
+        type(other) is type(like)
+        and other.dtype == like.dtype
+        and not str(like.dtype).lower().startswith(("object", "categor", "stringdtype"))
     )
+
+
+def _check_missing(table: Table, j: int, may_miss: Callable[[int], bool]) -> None:
+    if not may_miss(j):
+        raise InputError(
+            f"column {table.names[j]!r} is missing (NaN) in the instance, but no training row "
+            "misses it; fill it in, or allow it with Tabular(data, missing=True) if the model can "
+            "take it"
+        )

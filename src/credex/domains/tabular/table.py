@@ -1,28 +1,27 @@
 """`Table`: rows of a numpy array, a pandas frame or a polars frame behind one narrow interface.
 
 Rows are made by *taking*: every perturbed value is a real value of the training data or of the
-instance, picked by position, so dtypes survive. Tables with one numeric dtype live in a single
-``(n, p)`` buffer and are mixed by one `numpy.where`.
+instance, picked by position, so dtypes survive. Tables of one numeric dtype are a single
+``(n, p)`` array.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.domains.tabular.backend import Column, Form, Kind
-from credex.domains.tabular.indices import Places
-from credex.domains.tabular.numpy_backend import NumpyForm
+from credex.cells import is_missing
+from credex.domains.tabular.backend import Backend, Column, Kind, listed
 from credex.errors import InputError
-from credex.typing import Floats, Ints, Masks, Native
+from credex.typing import Floats, Ints, Native
 
-__all__ = ["Table", "is_pandas", "is_polars", "listed"]
+__all__ = ["Table", "is_instance", "read", "take_cells", "unmasked"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,22 +30,21 @@ class Table:
 
     Attributes
     ----------
-    form
-        The library, column labels and index style.
+    backend
+        The library and its column labels.
     kinds
         How each of the p columns is treated by default.
     columns
-        p native columns of the same length; views of ``block`` where there is one, or simply its
-        transpose.
+        p native columns of the same length; rows of ``block.T`` if there is a block.
     block
-        ``(n, p)`` buffer of a table with a single dtype, or ``None``.
+        ``(n, p)`` array of a table with a single dtype, or ``None``.
     index
         Row labels, or ``None`` for none (or pandas' default ones).
     """
 
-    form: Form
+    backend: Backend
     kinds: tuple[Kind, ...]
-    columns: tuple[Column, ...] | NDArray[Any]
+    columns: Sequence[Column] | NDArray[Any]
     block: NDArray[Any] | None
     index: Any
 
@@ -59,256 +57,175 @@ class Table:
         InputError
             If it is not a table, is empty, repeats a column name or holds an unknown dtype.
         """
-        form: Form
-        block: NDArray[Any] | None
-        index: Any = None
-        if isinstance(data, np.ndarray):
-            _check_shape(data)
-            block = np.array(data, order="C", copy=True)
-            form, columns = NumpyForm.of(block), _views(block)
-        elif is_pandas(data, "DataFrame"):
-            from credex.domains.tabular.pandas_backend import (
-                PandasForm,
-                block_of,
-                columns_of,
-                default_index,
+        if isinstance(data, np.ndarray) and data.ndim != 2:
+            raise InputError(
+                f"the training data have {data.ndim} dimension(s), shape {data.shape}; pass a "
+                "table of rows and columns (use .reshape(-1, 1) for a single column)"
             )
-
-            _check_shape(data)
-            _check_names([*data.columns])
-            form, index, block = PandasForm.of(data), default_index(data.index), block_of(data)
-            columns = _views(block) if block is not None else columns_of(data.copy(deep=True))
-        elif is_polars(data, "DataFrame"):
-            from credex.domains.tabular.polars_backend import PolarsForm
-
-            _check_shape(data)
-            form, block, columns = PolarsForm.of(data), None, data.get_columns()
-        else:
+        found = read(data)
+        if found is None:
             raise InputError(
                 f"the training data are a {type(data).__name__}; pass a 2-D numpy array, a pandas "
                 "DataFrame or a polars DataFrame"
             )
-        _check_names(form.names)
-        if block is not None and block.dtype.kind != "O":
-            kinds = (form.kind(columns[0], form.names[0]),) * len(columns)
+        backend, columns, block, index = found
+        if 0 in data.shape:
+            raise InputError(
+                f"the training data have {data.shape[0]} rows and {data.shape[1]} columns; pass at "
+                "least one of each"
+            )
+        repeated = [name for name, count in Counter(backend.names).items() if count > 1]
+        if repeated:
+            raise InputError(
+                f"column names repeat: {listed(repeated)}; rename the columns so that each is "
+                "unique"
+            )
+        if block is None:
+            columns = [c.copy() if hasattr(c, "copy") else c for c in columns]  # not of polars
         else:
-            kinds = tuple(form.kind(c, n) for c, n in zip(columns, form.names, strict=True))
-        return cls(form, kinds, tuple(columns), block, index)
+            block = np.array(block, order="C", copy=True)
+            columns = block.T
+        if block is not None and block.dtype.kind != "O":
+            kinds = (backend.kind(columns[0], backend.names[0]),) * len(columns)
+        else:
+            kinds = tuple(map(backend.kind, columns, backend.names))
+        return cls(backend, kinds, columns, block, index)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Column names as they are shown."""
-        return self.form.names
+        return self.backend.names
 
     @property
     def n_columns(self) -> int:
-        """How many columns."""
+        """Number of columns."""
         return len(self.columns)
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.columns[0])
 
     def floats(self, j: int) -> Floats:
-        """``(n,)`` column j as ordered numbers; missing is NaN. Only for numbers and dates."""
-        return self.form.floats(self.columns[j])
+        """``(n,)`` values of column j, which holds numbers or dates; missing is NaN."""
+        return self.backend.floats(self.columns[j])
 
     def objects(self, j: int) -> list[Any]:
-        """Column j as n Python objects."""
-        return self.form.objects(self.columns[j])
+        """Column j as n Python objects; numpy's dates stay as they are, which loses nothing."""
+        column = self.columns[j]
+        plain_array = isinstance(column, np.ndarray) and column.dtype.kind not in "mM"
+        return column.tolist() if plain_array else list(column)
+
+    def has_missing(self, j: int) -> bool:
+        """Whether any value of column j is missing."""
+        if self.kinds[j] in ("number", "date"):
+            return bool(np.isnan(self.floats(j)).any())
+        return any(map(is_missing, self.objects(j)))
 
     def first_row(self) -> list[Any]:
         """Return the p values of the first row as Python objects."""
-        if self.block is not None and self.block.dtype.kind in "iufb":
+        if self.block is not None and self.block.dtype.kind not in "mM":
             row: list[Any] = self.block[0].tolist()
             return row
         return [self.objects(j)[0] for j in range(self.n_columns)]
 
-    def missing(self, j: int) -> Masks:
-        """``(n,)`` which values of column j are missing."""
-        return self.form.missing(self.columns[j])
-
-    def column_from_floats(self, j: int, values: Floats) -> Column:
-        """``(m,)`` floats as a native column of the dtype of column j."""
-        return self.form.from_floats(self.columns[j], values)
-
-    def native(self) -> Native:
-        """Return the rows in the user's own form; a fresh copy where the form shares memory."""
-        if self.block is not None:
-            return self.form.block_frame(self.block.copy(), self.index)
-        everything = np.arange(self.n_rows)
-        return self.form.frame([self.form.take(c, everything) for c in self.columns], self.index)
-
-    def take(self, positions: Ints) -> Table:
-        """Return the rows at these positions."""
-        index = self.form.take_index(self.index, positions)
-        if self.block is not None:
-            return self.with_block(self.block[positions], index)
-        columns = tuple(self.form.take(column, positions) for column in self.columns)
-        return replace(self, columns=columns, index=index)
+    def frame(self) -> Native:
+        """Return the rows in the user's own form; it may share memory with this table."""
+        data = self.columns if self.block is None else self.block
+        return self.backend.frame(data, self.index)
 
     def with_block(self, block: NDArray[Any], index: Any) -> Table:
-        """Return the same table with other rows in one buffer."""
-        return Table(self.form, self.kinds, block.T, block, index)
+        """Return the same table with other rows in one array."""
+        return Table(self.backend, self.kinds, block.T, block, index)
 
-    def without_block(self) -> Table:
-        """Return the same rows column by column, for when one column changes its dtype."""
-        if self.block is None:
-            return self
-        return replace(self, block=None, columns=tuple(c.copy() for c in self.columns))
+    def take(self, rows: Ints) -> Table:
+        """Return the rows at these positions."""
+        index = None if self.index is None else self.index.take(rows)
+        if self.block is not None:
+            return self.with_block(self.block[rows], index)
+        return replace(self, columns=[column[rows] for column in self.columns], index=index)
 
-    def widened(self, x: Table) -> Table:
-        """Return these rows in the dtypes they have once the instance stands among them."""
-        if x.block is not None or (self.block is None and not self._wider(x)):
-            return self
-        everything = np.arange(self.n_rows)
-        apart = self.without_block()
-        columns = tuple(
-            apart.form.take(apart.form.append(column, one), everything)
-            for column, one in zip(apart.columns, x.columns, strict=True)
-        )
-        return replace(apart, columns=columns)
+    def append(self, x: Table) -> Table:
+        """Return these rows and the one row of ``x``, in dtypes that hold both.
 
-    def _holds(self, x: Table) -> bool:
-        """Whether both are arrays and a row of ``x`` can simply be written into this one's."""
-        if not isinstance(self.form, NumpyForm) or self.block is None or x.block is None:
-            return False
-        return bool(self.block.dtype == x.block.dtype)
-
-    def _wider(self, x: Table) -> bool:
+        The new row has no label: ``index`` stays as it is.
+        """
+        if self.block is not None and x.block is not None:
+            return self.with_block(np.concatenate([self.block, x.block]), self.index)
         pairs = zip(self.columns, x.columns, strict=True)
-        return any(column.dtype != one.dtype for column, one in pairs)
+        columns = [self.backend.append(column, one) for column, one in pairs]
+        return replace(self, columns=columns, block=None)
 
-    def cross(self, x: Table, masks: Masks) -> Native:
-        """All n·B rows, mask-major: x where the mask is true, else each of these B rows.
+    def gather(
+        self, rows: Ints, labels: Ints, changed: Mapping[int, Column] | None = None
+    ) -> Native:
+        """Return m model rows: cell (i, j) is the value of column j in row ``rows[i, j]``.
 
         Parameters
         ----------
-        x
-            The instance, one row.
-        masks
-            ``(n, p)`` over columns.
+        rows
+            ``(m, p)`` positions.
+        labels
+            ``(m,)`` rows whose index labels the new ones have.
+        changed
+            Columns that are given instead.
         """
-        n, rows = len(masks), self.n_rows
-        index = None
-        if self.index is not None:
-            index = self.form.take_index(self.index, np.tile(np.arange(rows), n))
-        if self.block is not None and x.block is not None:
-            if rows == 1:
-                return self.form.block_frame(mixed(masks, x.block, self.block), index)
-            # Long inner loops: B·p contiguous values per mask.
-            wide = mixed(
-                np.tile(masks, (1, rows)), np.tile(x.block[0], rows), self.block.reshape(-1)
-            )
-            return self.form.block_frame(wide.reshape(n * rows, self.n_columns), index)
-        own = np.arange(rows)
-        columns: list[Column] = []
-        for j, (column, one) in enumerate(zip(self.columns, x.columns, strict=True)):
-            mask = masks[:, j, None]
-            if isinstance(column, np.ndarray):
-                columns.append(np.where(mask, one, column).reshape(-1))
-            else:
-                positions = np.where(mask, rows, own).reshape(-1)
-                columns.append(self.form.take(self.form.append(column, one), positions))
-        return self.form.frame(columns, index)
-
-    def choose(self, x: Table, masks: Masks, positions: Ints) -> Native:
-        """Return m rows: x where ``masks`` ``(m, p)`` is true, else row ``positions[i]``."""
-        index = self.form.take_index(self.index, positions)
-        if self.block is not None and x.block is not None:
-            return self.form.block_frame(mixed(masks, x.block, self.block[positions]), index)
-        columns = [
-            self.form.take(
-                self.form.append(column, one), np.where(masks[:, j], self.n_rows, positions)
-            )
-            for j, (column, one) in enumerate(zip(self.columns, x.columns, strict=True))
-        ]
-        return self.form.frame(columns, index)
-
-    def gather(
-        self,
-        places: Places,
-        changed: dict[int, Column],
-        then: Table | None = None,
-        times: int = 0,
-    ) -> Native:
-        """Each of the ``(m, p)`` values from its own place; some columns are given.
-
-        Row labels are those of the rows that the first column comes from. ``then``: one more row,
-        ``times`` times behind, which costs no copy of the others if the tables are arrays of one
-        dtype.
-        """
-        if then is not None and not self._holds(then):
-            return self.form.concat([self.gather(places, changed), *[then.native()] * times])
-        index = None if self.index is None else self.form.take_index(self.index, places.column(0))
+        changed = changed or {}
+        index = None if self.index is None else self.index.take(labels)
         if self.block is not None:
-            m, p = places.cells.shape
-            wide = np.empty((m + times, p), dtype=self.block.dtype)
-            places.take(self.block, out=wide[:m])
+            block = take_cells(self.block, rows)
             for j, column in changed.items():
-                wide[:m, j] = column
-            if then is not None:
-                wide[m:] = then.block
-            return self.form.block_frame(wide, index)
+                block[:, j] = column
+            return self.backend.frame(block, index)
         columns = [
-            changed[j] if j in changed else self.form.take(column, places.column(j))
+            changed[j] if j in changed else column[rows[:, j]]
             for j, column in enumerate(self.columns)
         ]
-        return self.form.frame(columns, index)
+        return self.backend.frame(columns, index)
 
 
-def mixed(masks: Masks, own: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    """``np.where(masks, own, other)``, exact to the bit.
+def take_cells(array: NDArray[Any], rows: Ints) -> NDArray[Any]:
+    """``(m, p)`` cells ``array[rows[i, j], j]``; quicker than ``take_along_axis``."""
+    p = array.shape[1]
+    cells: NDArray[Any] = array.reshape(-1).take(rows * p + np.arange(p))
+    return cells
 
-    On random masks ``where`` takes the wrong branch half of the time. Numbers of eight bytes are
-    therefore chosen without branches: other XOR (mask · (own XOR other)).
+
+def is_instance(data: Any, library: str, name: str) -> bool:
+    """Whether data are of a class of a library, such as pandas, that is not imported for it."""
+    module = sys.modules.get(library)
+    return module is not None and isinstance(data, getattr(module, name))
+
+
+def read(data: Any) -> tuple[Backend, Any, NDArray[Any] | None, Any] | None:
+    """Return backend, columns, the array they are views of (or ``None``), and row labels.
+
+    Nothing is copied. ``None`` if the data are not a table.
     """
-    if own.dtype != other.dtype or own.dtype.itemsize != 8 or own.dtype.kind not in "iufmM":
-        return np.where(masks, own, other)
-    base = other.view(np.int64)
-    out = np.multiply(masks, own.view(np.int64) ^ base)
-    out ^= base
-    return np.asarray(out.view(own.dtype))
+    if isinstance(data, np.ndarray):
+        data = unmasked(data)
+        names = tuple(f"x{j}" for j in range(data.shape[1]))
+        return Backend(names, names), data.T, data, None
+    if is_instance(data, "pandas", "DataFrame"):
+        from credex.domains.tabular.pandas_backend import read_frame
+
+        return read_frame(data)
+    if is_instance(data, "polars", "DataFrame"):
+        from credex.domains.tabular.polars_backend import PolarsBackend
+
+        names = tuple(data.columns)
+        return PolarsBackend(names, names), data.get_columns(), None, None
+    return None
 
 
-def is_pandas(data: Any, name: str) -> bool:
-    """Whether data are a pandas object of that class; never imports pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, getattr(pandas, name))
-
-
-def is_polars(data: Any, name: str) -> bool:
-    """Whether data are a polars object of that class; never imports polars."""
-    polars = sys.modules.get("polars")
-    return polars is not None and isinstance(data, getattr(polars, name))
-
-
-def listed(values: Sequence[Any], most: int = 8) -> str:
-    """Return a readable list that does not run away."""
-    return ", ".join(map(repr, values[:most])) + (", …" if len(values) > most else "")
-
-
-def _views(block: NDArray[Any]) -> list[Column]:
-    return list(block.T)
-
-
-def _check_shape(data: Any) -> None:
-    if data.ndim != 2 if isinstance(data, np.ndarray) else False:
+def unmasked(data: Any) -> NDArray[Any]:
+    """Return a plain array in which masked entries, if any, are NaN; integers become floats."""
+    if not np.ma.is_masked(data):
+        return np.asarray(data)
+    if data.dtype.kind not in "iuf":
         raise InputError(
-            f"the training data have {data.ndim} dimension(s), shape {data.shape}; pass a table of "
-            "rows and columns (use .reshape(-1, 1) for a single column)"
+            f"the array has masked entries and dtype {data.dtype}, which cannot be filled with "
+            "NaN; fill them with .filled(value), or pass a pandas DataFrame with missing values"
         )
-    rows, columns = data.shape
-    if rows == 0 or columns == 0:
-        raise InputError(
-            f"the training data have {rows} rows and {columns} columns; pass at least one of each"
-        )
-
-
-def _check_names(labels: Sequence[Any]) -> None:
-    repeated = [label for label, count in Counter(labels).items() if count > 1]
-    if repeated:
-        raise InputError(
-            f"column names repeat: {listed(repeated)}; rename the columns so that each is unique"
-        )
+    dtype = data.dtype if data.dtype.kind == "f" else np.float64
+    return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)

@@ -3,36 +3,60 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
-from credex.cells import decode, is_missing, plain
-from credex.domains.tabular.backend import Kind
-from credex.domains.tabular.bins import bin_count
+from credex.cells import decode, plain
+from credex.domains.tabular.backend import listed
 from credex.domains.tabular.features import Features
+from credex.domains.tabular.marginals import bin_count
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.domains.tabular.rows import Row, read_batch, read_row, to_table
-from credex.domains.tabular.table import Table, listed
-from credex.domains.tabular.training import Population
+from credex.domains.tabular.table import Table, unmasked
+from credex.domains.tabular.training import Training
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
 __all__ = ["Tabular"]
 
+P = ParamSpec("P")
+
+
+def _check_keywords(init: Callable[P, None]) -> Callable[P, None]:
+    """Turn an unknown keyword into an `InputError` that lists the known ones."""
+    known = list(signature(init).parameters)[1:]
+
+    @wraps(init)
+    def checked(*args: P.args, **options: P.kwargs) -> None:
+        for name in options:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f" (did you mean {near[0]!r}?)" if near else ""
+                raise InputError(
+                    f"Tabular has no option {name!r}{hint}; there are: {', '.join(known[1:])}"
+                )
+        init(*args, **options)
+
+    return checked
+
 
 class Tabular:
-    """Training data, and how a row of them is taken apart.
+    """Domain of table rows: training data, and which columns make up which feature.
 
     Parameters
     ----------
     data
         Training rows: a 2-D numpy array, a pandas DataFrame or a polars DataFrame. They are
-        copied. Column names, order, dtypes and index reach the model unchanged.
+        copied. Column names, order, dtypes and index reach the model unchanged. Masked entries of
+        a masked array are missing values.
     background
-        Most rows that stand in for a switched-off feature (BayesSHAP), or ``"all"``. A summary is
-        made of real rows: those nearest to k-means centroids for numbers, a sample otherwise.
+        Largest number of rows that stand in for a switched-off feature (BayesSHAP), or ``"all"``.
+        They are real rows: those nearest to k-means centroids for numbers, a sample otherwise.
     weights
         ``(n,)`` non-negative weights of the training rows.
     groups
@@ -63,6 +87,7 @@ class Tabular:
     array([ True,  True])
     """
 
+    @_check_keywords
     def __init__(
         self,
         data: Any,
@@ -80,42 +105,42 @@ class Tabular:
             raise InputError(f"around is {around!r}; pass 'training' or 'instance'")
         if missing not in (None, True, False):
             raise InputError(f"missing is {missing!r}; pass None, True or False")
-        self.bins = bin_count(bins)
         self.around: Literal["training", "instance"] = around
-        most = _background_size(background)
+        self._max_background = _background_size(background)
+        count = bin_count(bins)
         self._table = Table.of(data)
-        features = Features.of(self._table, groups)
-        self.names: tuple[str, ...] = features.names
-        self.members: tuple[tuple[int, ...], ...] = features.members
-        self.grouped: frozenset[int] = features.grouped
-        self.feature_of: Ints = features.feature_of
-        self.roles: tuple[Kind, ...] = features.roles(self._table, categorical)
-        self.token: tuple[str, str] = ("tabular", uuid.uuid4().hex)
-        self._may_miss = self._missing_columns(missing=missing)
+        self._features = Features(self._table, groups, categorical, count, around)
+        self.names: tuple[str, ...] = self._features.names
+        self._missing = missing
+        self._has_missing: dict[int, bool] = {}
+        if missing is False:
+            self._check_complete()
         self._weights = _weights(weights, self._table.n_rows)
-        self._bin_count = self.bins or 4
-        self._most = most
-        self._everyone = self._population(None, None)
-        self.row_bytes = 8 * self._table.n_columns
-        self.ones = np.ones(len(self.names))
-        self._cohorts: dict[Any, Population] = {}
+        self._token = uuid.uuid4().hex
+        self._training = self._part(None, None)
+        self._cohorts: dict[Any, Training] = {}
         if cohort is not None:
             for label, rows in _cohort_rows(cohort, self._table.n_rows).items():
-                self._cohorts[label] = self._population(rows, label)
+                self._cohorts[label] = self._part(rows, label)
 
-    def _missing_columns(self, *, missing: bool | None) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """``(p,)`` where an instance may miss a value."""
-        table = self._table
-        have = np.array([table.missing(j).any() for j in range(table.n_columns)], dtype=np.bool_)
-        if missing is False and have.any():
-            names = [table.names[j] for j in np.flatnonzero(have)]
+    def _check_complete(self) -> None:
+        names = [name for j, name in enumerate(self.column_names) if self._table.has_missing(j)]
+        if names:
             raise InputError(
                 f"missing=False, but the training data miss values in {listed(names)}; fill them "
                 "in, or leave missing out"
             )
-        return np.ones_like(have) if missing else have
 
-    def _population(self, rows: Ints | None, label: Any) -> Population:
+    def _may_miss(self, j: int) -> bool:
+        """Whether column j of an instance may be missing."""
+        if self._missing is not None:
+            return self._missing
+        if j not in self._has_missing:
+            self._has_missing[j] = self._table.has_missing(j)
+        return self._has_missing[j]
+
+    def _part(self, rows: Ints | None, label: Any) -> Training:
+        """Return all training rows, or those of a cohort."""
         weights = self._weights
         if rows is not None and weights is not None:
             weights = weights[rows]
@@ -123,14 +148,13 @@ class Tabular:
                 raise InputError(
                     f"all weights of cohort {label!r} are zero; drop the cohort or weigh its rows"
                 )
-        return Population(
-            self._table if rows is None else self._table.take(rows),
-            weights,
-            roles=self.roles,
-            feature_of=self.feature_of,
-            bins=self._bin_count,
-            most=self._most,
-            key=None if rows is None else ("cohort", label),
+        return Training(
+            self._table,
+            self._features,
+            weights=weights,
+            rows=rows,
+            max_background=self._max_background,
+            key=("tabular", self._token, None if rows is None else ("cohort", label)),
         )
 
     @property
@@ -141,14 +165,14 @@ class Tabular:
     @property
     def summary(self) -> str:
         """How many background rows stand for how many training rows."""
-        return self._everyone.background.summary.note
+        return self._training.summary.note
 
     def __repr__(self) -> str:
         table = self._table
         return f"Tabular({table.n_rows} rows, {len(self.names)} features: {listed(self.names)})"
 
     def at(self, x: Any, *, cohort: Any = None) -> TabularNeighbourhood:
-        """Look at one instance.
+        """Return the neighbourhood of one instance.
 
         Parameters
         ----------
@@ -165,25 +189,20 @@ class Tabular:
         """
         row = read_row(self._table, x)
         instance = to_table(self._table, row, self._may_miss)
-        return TabularNeighbourhood(self, self._chosen(cohort), instance, row.label)
+        training = self._training if cohort is None else self._cohort(cohort)
+        return TabularNeighbourhood(training, instance, row.label)
 
-    def _chosen(self, cohort: Any) -> Population:
-        if cohort is None:
-            return self._everyone
+    def _cohort(self, cohort: Any) -> Training:
         try:
             return self._cohorts[plain(cohort)]
         except (KeyError, TypeError):
-            if not self._cohorts:
-                raise InputError(
-                    f"cohort is {cohort!r}, but the domain has none; give Tabular(cohort=) one "
-                    "label for each training row"
-                ) from None
-            raise InputError(
-                f"no cohort {cohort!r}; the domain has {listed(list(self._cohorts))}"
-            ) from None
+            known = listed(list(self._cohorts))
+            if not known:
+                known = "none: give Tabular(cohort=) one label for each training row"
+            raise InputError(f"no cohort {cohort!r}; the domain has {known}") from None
 
     def split(self, X: Any) -> list[Any]:
-        """Take a batch apart into rows for `at`, with their index labels.
+        """Split a batch into rows for `at`, with their index labels.
 
         A wrong set of columns is an `InputError` here; a bad value fails only in ``at`` of its row.
         """
@@ -194,7 +213,7 @@ class Tabular:
         blocks = list(inputs)
         if not blocks:
             raise InputError("nothing to concatenate; pass at least one block of inputs")
-        return blocks[0] if len(blocks) == 1 else self._table.form.concat(blocks)
+        return blocks[0] if len(blocks) == 1 else self._table.backend.concat(blocks)
 
     def restore(self, payload: Any) -> Row:
         """Turn `TabularNeighbourhood.payload` back into an instance for `at`."""
@@ -211,8 +230,7 @@ class Tabular:
                 f"{self._table.n_columns} columns ({listed(self.column_names)}); use the domain it "
                 "was made with"
             )
-        columns = tuple(self._restored(j, cell) for j, cell in enumerate(cells))
-        return Row(columns, 0, label)
+        return Row([self._restored(j, cell) for j, cell in enumerate(cells)], 0, label)
 
     def _restored(self, j: int, cell: Any) -> Any:
         """One stored value as a column of one row (or a list of one)."""
@@ -224,18 +242,10 @@ class Tabular:
                 "numbers or dates"
             )
         if isinstance(cell, dict) and "ticks" in cell:
-            ticks = np.array([cell["ticks"]], dtype=np.int64)
-            return table.form.from_ticks(table.columns[j], ticks)
+            return table.backend.from_ticks(table.columns[j], np.array([cell["ticks"]]))
         if isinstance(cell, dict) and "row" in cell:
-            return table.form.take(table.columns[j], np.array([cell["row"]]))
+            return table.columns[j][[cell["row"]]]
         return [decode(cell)]
-
-    def code_of(self, j: int, value: Any) -> int | None:
-        """Return the first training row whose column j equals the value, or ``None``."""
-        for i, other in enumerate(self._table.objects(j)):
-            if not is_missing(other) and other == value:
-                return i
-        return None
 
 
 def _background_size(background: Any) -> int | None:
@@ -254,7 +264,7 @@ def _weights(weights: Any, n: int) -> Floats | None:
     if weights is None:
         return None
     try:
-        out = np.array(weights, dtype=np.float64)
+        out = np.array(unmasked(weights), dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"weights are not numbers: {weights!r:.80}; pass {n} numbers") from None
     if out.shape != (n,):
