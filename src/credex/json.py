@@ -71,7 +71,7 @@ def dumps(e: Explanation) -> str:
         {
             "n": b.n,
             "d": b.d,
-            "packed": _array(b.by_row),
+            "packed": _array(b.packed),
             "plain": _array(b.plain),
             "y": _array(b.y),
             "w": None if np.all(b.w == 1.0) else _array(b.w),
@@ -131,7 +131,7 @@ def _built(raw: dict[str, Any]) -> Explanation:
 
 def _block(b: dict[str, Any]) -> Block:
     w = np.ones(b["n"]) if b["w"] is None else _read(b["w"])
-    return Block.read(b["n"], b["d"], _read(b["packed"]), _read(b["plain"]), y=_read(b["y"]), w=w)
+    return Block(b["n"], b["d"], _read(b["packed"]), _read(b["plain"]), _read(b["y"]), w)
 
 
 def _array(a: Any) -> dict[str, Any] | None:

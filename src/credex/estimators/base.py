@@ -85,8 +85,7 @@ class Estimate(Lazily):
             return self
         b, seen = self.belief, ~self.unseen[:, None]
         both = (seen & seen.T)[:, :, None]
-        belief = Belief.of(b.mean, b.deviation * seen, b.dof, lambda: b.scale * both)
-        return replace(self, belief=belief)
+        return replace(self, belief=Belief(b.mean, b.scale * both, b.dof))
 
 
 KEPT = 16
@@ -263,15 +262,9 @@ def spread_over(belief: Belief, active: Masks) -> Belief:
         return belief
     d, k = len(active), belief.mean.shape[1]
     at = np.flatnonzero(active)
-    mean, deviation = np.zeros((d, k)), np.zeros((d, k))
-    mean[at], deviation[at] = belief.mean, belief.deviation
-
-    def make() -> Floats:
-        scale = np.zeros((d, d, k))
-        scale[np.ix_(at, at)] = belief.scale
-        return scale
-
-    return Belief.of(mean, deviation, belief.dof, make)
+    mean, scale = np.zeros((d, k)), np.zeros((d, d, k))
+    mean[at], scale[np.ix_(at, at)] = belief.mean, belief.scale
+    return Belief(mean, scale, belief.dof)
 
 
 def instance(nb: Neighbourhood) -> Ask:

@@ -59,7 +59,6 @@ def ask_whole(recipe: SurrogateRecipe, n: int, box: BlackBox) -> Callable[[], No
             checked=True,
             by=box.token,
         )
-        r.at_hand = drawn.design
         check_repeat(first, second, reply.same)
 
     return absorb

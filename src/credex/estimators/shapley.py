@@ -53,10 +53,8 @@ class ShapleyRecipe(CoalitionRecipe):
         exact = isinstance(p, ExactPosterior) and not self.settings.noisy
         # what is made later keeps the neighbourhood: that of a table is small, a picture is not
         light = not self.neighbourhood.by_masks
-        if isinstance(p, LinearPosterior) or (isinstance(p, ShapleyPosterior) and not light):
+        if isinstance(p, LinearPosterior):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
-        elif isinstance(p, ShapleyPosterior):
-            belief = Belief.of(p.mean, p.deviation, p.dof, self._again("scale_matrix"))
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)

@@ -31,7 +31,7 @@ def sparse_linear(
     for j in range(k):
         at = choose(
             m.zz,
-            m.zy[:, j],
+            m.zy[:, j] * m.output_scale[j],
             p.mean[:, j],
             keep=keep,
             method=recipe.settings.selection,
@@ -69,7 +69,8 @@ def sparse_exact(
     linear = LinearPosterior.fit(masks, y, w)
     m = linear.moments
     for j in range(k):
-        at = choose(m.zz, m.zy[:, j], p.mean[:, j], keep=keep, method=recipe.settings.selection)
+        moment = m.zy[:, j] * m.output_scale[j]
+        at = choose(m.zz, moment, p.mean[:, j], keep=keep, method=recipe.settings.selection)
         small = ExactPosterior.surrogate(masks[:, at], y[:, j : j + 1], w)
         mean[at, j], selected[at, j] = small.mean[:, 0], True
         intercept[j], misfit[j] = small.intercept[0], small.misfit[0]

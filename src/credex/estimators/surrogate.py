@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -42,7 +41,7 @@ from credex.later import later, once
 from credex.model_queue import Ask
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Design, Floats, Weights
+from credex.typing import Floats, Weights
 
 ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
 """lime's kernels."""
@@ -77,8 +76,6 @@ class SurrogateRecipe:
         self.kernel = replace(kernel, root=False) if settings.recipe == "paper" else kernel
         self._stream: MaskStream | PerturbationStream | None = None
         self._posterior: LinearPosterior | ExactPosterior | None = None
-        self.at_hand: Design | None = None
-        """All design rows, while they are at hand: spares unpacking them."""
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -243,7 +240,6 @@ class SurrogateRecipe:
 
     def _absorb(self, part: Candidates, y: Floats, w: Weights) -> None:
         p = self._posterior
-        self.at_hand = part.design if len(part) == self.asked.rows.n else None
         if isinstance(p, LinearPosterior) and p.n == self.asked.rows.n - len(part):
             self._posterior = p.update(part.design, y, w)
         else:
@@ -268,10 +264,7 @@ class SurrogateRecipe:
                 prior=s.prior,
                 intercept="none" if s.recipe == "paper" else "flat",
                 cluster=2 if self.paired else 1,
-                design=self.at_hand,
-                robust=self._robust,
             )
-            self.at_hand = None
         return self._posterior
 
     def predictive(self) -> Predictive | None:
@@ -326,9 +319,9 @@ class SurrogateRecipe:
     def unseen(self) -> Unseen:
         """Features that are alike in all that was asked, and whether that is the whole truth."""
         if isinstance(self._posterior, LinearPosterior):
-            if not self._posterior.some_unseen:
+            still = self._posterior.unidentified
+            if not still.any():
                 return NONE
-            still = self._posterior.unseen
             on = self._posterior.moments.z_mean > 0.5
             return Unseen.of(self.neighbourhood, still, on)
         return Unseen.of_rows(self.neighbourhood, self.asked.rows)
@@ -341,12 +334,12 @@ class SurrogateRecipe:
     def belief_of(self, p: LinearPosterior) -> Belief:
         """Return the paper's Student-t, or the robust one."""
         if self._robust:
-            share = self.fraction
-            deviation = np.sqrt(p.robust_variance(fraction=share))
-            if p.some_unseen:  # what cannot change has no importance, and that is known
-                deviation[self.unseen().fixed] = 0.0
-            scale = partial(p.robust_covariance, fraction=share)
-            return Belief.of(p.mean, deviation, p.robust_dof, scale)
+            scale = p.robust_covariance(fraction=self.fraction)
+            if p.unidentified.any():  # what cannot change has no importance, and that is known
+                fixed = self.unseen().fixed
+                scale[fixed] = 0.0
+                scale[:, fixed] = 0.0
+            return Belief(p.mean, scale, p.robust_dof)
         return Belief(p.mean, p.scale_matrix, p.dof)
 
     def forecast(self, limits: Width | RelativeWidth, level: float) -> Forecast | None:
