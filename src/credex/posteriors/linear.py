@@ -15,16 +15,13 @@ from credex.errors import InputError
 from credex.posteriors import sandwich
 from credex.posteriors.interval import Interval
 from credex.posteriors.prior import Prior
-from credex.posteriors.regression import Moments, centred, inverse, squared
+from credex.posteriors.regression import CONSTANT, Moments, centred, inverse, squared
 from credex.posteriors.rows import Rows, checked
 from credex.posteriors.sandwich import Influence
 from credex.posteriors.student import ErrorPosterior, quantile
 from credex.typing import Design, Floats, Masks
 
 InterceptKind = Literal["flat", "none"]
-
-CONSTANT = 1e-12
-"""A column whose weighted variance is below this is constant, up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +306,7 @@ class LinearPosterior:
     @cached_property
     def _n_parameters(self) -> float:
         """Trace of the hat matrix."""
-        return float(np.sum(self.v * self.gram)) + (self._intercept_leverage > 0)
+        return float(np.vdot(self.v, self.gram)) + (self._intercept_leverage > 0)
 
     @property
     def _intercept_leverage(self) -> float:
@@ -320,7 +317,7 @@ class LinearPosterior:
     def _bias(self) -> Floats:
         lam = self._precisions
         data_share = 1 - lam * self.v.diagonal()
-        if np.any(data_share < 1e-6):  # lost to cancellation: it is the diagonal of VG, too
+        if (data_share < 1e-6).any():  # lost to cancellation: it is the diagonal of VG, too
             exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), sandwich.TINY)
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
@@ -330,7 +327,7 @@ class LinearPosterior:
         unbiased = self._phi + self._bias
         for z, y, w in centred(self.rows, self._centred):
             influence = z @ self.v
-            leverage = np.vecdot(influence, z) + self._intercept_leverage * w
+            leverage = np.einsum("ij,ij->i", influence, z) + self._intercept_leverage * w
             slack = sandwich.slack(leverage)
             yield Influence(z, w, influence, y - z @ unbiased, slack)
 

@@ -16,6 +16,9 @@ from credex.typing import Design, Floats, Weights
 MIN_PIVOT = 1e-14
 """A smaller Cholesky pivot, relative to the diagonal, means that the matrix is singular."""
 
+CONSTANT = 1e-12
+"""A column that differs by less than this, relative to its values, is constant."""
+
 MAX_EXPONENT = 500
 """Outputs above 2^500 ≈ 3e150 have variances that exceed the largest float."""
 
@@ -26,13 +29,15 @@ def output_scale(*outputs: Floats) -> Floats:
     Outputs are divided by them before they are squared: 1e200 squared is beyond the largest float.
     Division by a power of two loses no digits.
     """
-    largest = np.max([np.abs(y).reshape(-1, y.shape[-1]).max(axis=0) for y in outputs], axis=0)
-    return np.asarray(np.ldexp(1.0, np.clip(np.frexp(largest)[1], 0, 1023)))
+    sizes = [np.abs(y) if y.ndim == 1 else np.abs(y).max(axis=0) for y in outputs]
+    largest = np.maximum.reduce(sizes)
+    exponent = np.minimum(np.maximum(np.frexp(largest)[1], 0), 1023)
+    return np.asarray(np.ldexp(1.0, exponent))
 
 
 def squared(scale: Floats) -> Floats:
     """Return ``scale²``, ``(k,)``, the unit of variances of outputs of this scale."""
-    if np.any(scale > 2.0**MAX_EXPONENT):
+    if (scale > 2.0**MAX_EXPONENT).any():
         msg = f"outputs of size {scale.max():.0e} have no variance below the largest float, 1e308; "
         msg += "divide the model's outputs by a constant"
         raise InputError(msg)
@@ -75,17 +80,11 @@ class Moments:
     @classmethod
     def _of_chunk(cls, z: Design, y: Floats, w: Weights) -> Moments:
         scale, weight = output_scale(y), float(w.sum())
-        share = w / weight if weight > 0 else w
-        # Distances from one of the rows: exactly zero in a constant column.
-        reference = int(w.argmax())
-        z0, y0 = z[reference].astype(np.float64), y[reference] / scale
-        z, y = z - z0, y / scale - y0
-        z_shift, y_shift = share @ z, share @ y
-        root = np.sqrt(w)[:, None]
-        z = (z - z_shift) * root
-        y = (y - y_shift) * root
+        y = y / scale
+        z_mean, y_mean = _weighted_mean(z, w, weight), _weighted_mean(y, w, weight)
+        z, y = _centred(z, z_mean, w), _centred(y, y_mean, w)
         yy = np.einsum("ij,ij->j", y, y)
-        return cls(len(y), weight, z0 + z_shift, y0 + y_shift, z.T @ z, z.T @ y, yy, scale)
+        return cls(len(y), weight, z_mean, y_mean, z.T @ z, z.T @ y, yy, scale)
 
     def __add__(self, other: Moments) -> Moments:
         scale = np.maximum(self.output_scale, other.output_scale)
@@ -130,10 +129,23 @@ class Moments:
 
 def centred(rows: Rows, moments: Moments) -> Iterator[tuple[Floats, Floats, Weights]]:
     """Iterate over √w(z − z_mean) ``(n, d)``, √w(y/scale − y_mean) ``(n, k)`` and w in chunks."""
+    m = moments
     for z, y, w in rows.chunks():
-        root = np.sqrt(w)[:, None]
-        scaled = y / moments.output_scale
-        yield (z - moments.z_mean) * root, (scaled - moments.y_mean) * root, w
+        yield _centred(z, m.z_mean, w), _centred(y / m.output_scale, m.y_mean, w), w
+
+
+def _centred(a: Floats, mean: Floats, w: Weights) -> Floats:
+    """Return √w(a − mean), ``(n, ·)``."""
+    out = a - mean
+    out *= np.sqrt(w)[:, None]
+    return out
+
+
+def _weighted_mean(a: Design, w: Weights, weight: float) -> Floats:
+    """Weighted mean of the rows; exact in a constant column, where nothing must be left over."""
+    heaviest = a[int(w.argmax())].astype(np.float64)
+    mean = w @ a / weight if weight > 0 else heaviest
+    return np.where(np.abs(mean - heaviest) <= CONSTANT * np.abs(heaviest), heaviest, mean)
 
 
 def inverse(a: Floats, *, constrained: bool = False) -> Floats:
@@ -155,18 +167,23 @@ def inverse_spd(a: Floats) -> Floats:
     A matrix that is singular to working precision is scaled to a unit diagonal and gets a jitter of
     1e-10 there (a hundred times more while that is not enough), never a pseudo-inverse.
     """
+    half = _inverse_root(a)
+    if half is not None and (np.square(half.diagonal()) * a.diagonal() <= 1 / MIN_PIVOT).all():
+        return np.asarray(half.T @ half)
     root = np.sqrt(np.maximum(a.diagonal(), 0.0))
     root[root == 0] = 1.0
     both = np.outer(root, root)
-    scaled, total = a / both, 0.0
-    for jitter in (0.0, 1e-10, 1e-8, 1e-6):
-        total += jitter
-        try:
-            factor = np.linalg.cholesky(scaled + total * np.eye(len(a)))
-        except np.linalg.LinAlgError:
-            continue
-        if total > 0 or np.all(np.square(factor.diagonal()) >= MIN_PIVOT * scaled.diagonal()):
-            half = np.linalg.inv(factor)
-            return np.asarray((half.T @ half) / both)
+    for jitter in (1e-10, 1e-8, 1e-6):
+        half = _inverse_root(a / both + jitter * np.eye(len(a)))
+        if half is not None:
+            return np.asarray(half.T @ half / both)
     msg = "the perturbations do not determine the explanation; ask for more queries"
     raise InputError(msg)
+
+
+def _inverse_root(a: Floats) -> Floats | None:
+    """Inverse of the lower Cholesky factor; ``None`` if ``a`` is not positive definite."""
+    try:
+        return np.linalg.inv(np.linalg.cholesky(a))
+    except np.linalg.LinAlgError:
+        return None

@@ -56,9 +56,8 @@ class Block:
         """Rows ``start`` to ``stop`` as they were given, ``(stop − start, d)``."""
         if self.packed is None:
             return np.asarray(self.plain)[start:stop]
-        packed = self.packed[start:stop]
-        bits = np.unpackbits(packed).reshape(len(packed), 8 * packed.shape[1])
-        return bits[:, : self.d].view(np.bool_)
+        bits = np.unpackbits(self.packed[start:stop], axis=1, count=self.d)
+        return bits.view(np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,14 +58,14 @@ def covariance(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: 
     ``cluster``: number of consecutive rows that were drawn together; their terms aᵢuᵢ are summed
     before they are squared.
     """
-    out = np.zeros((k, d, d))
+    out = np.zeros((d, d, k))
     for influence, residual in terms:
         for j in range(k):
             score = influence * residual[:, j : j + 1]
             if cluster > 1:
                 score = np.add.reduceat(score, np.arange(0, len(score), cluster), axis=0)
-            out[j] += score.T @ score
-    return np.moveaxis(out, 0, -1)
+            out[:, :, j] += score.T @ score
+    return out
 
 
 def effective_rows(total: Floats, squares: Floats) -> Floats:
@@ -83,8 +83,8 @@ def hc3(rows: Iterable[Influence], d: int, k: int, cluster: int) -> tuple[Floats
     for r in rows:
         out += covariance([(r.influence, r.residual / r.slack[:, None])], d, k, cluster)
         share = np.square(r.influence)
-        total += share.sum(axis=0)
-        squares += np.square(share).sum(axis=0)
+        total += np.einsum("ij->j", share)
+        squares += np.einsum("ij,ij->j", share, share)
     return out, effective_rows(total, squares)
 
 

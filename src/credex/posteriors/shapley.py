@@ -140,7 +140,7 @@ class ShapleyPosterior:
         root, u = np.sqrt(weights), np.sqrt(square)
         units = (((root[part] * z) @ g.v, u[part]) for part, z in g.signed())
         out = covariance(chain(units, [(g.v, self._prior_pull)]), d, self.y.shape[1])
-        out = out + g.v[:, :, None] * self._homoscedastic
+        out += g.v[:, :, None] * self._homoscedastic
         if self.noise is not None:
             out += self.anchor_share(self.noise) / squared(self._scale)
         largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
