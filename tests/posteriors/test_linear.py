@@ -277,5 +277,5 @@ def test_intervals_of_huge_outputs_are_those_of_small_ones(size, robust):
     np.testing.assert_allclose(huge.mean / size, small.mean, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(huge.error.scale / size, small.error.scale, rtol=1e-6)
     np.testing.assert_allclose(huge.r2, small.r2, rtol=1e-9)
-    with pytest.raises(InputError, match="divide the model's outputs"):
+    with pytest.raises(InputError, match="Divide the model's outputs"):
         _ = huge.robust_covariance() if robust else huge.covariance

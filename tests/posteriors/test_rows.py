@@ -1,9 +1,11 @@
 """Rows: packed and unpacked without loss, cut into chunks that cover everything."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from credex import LinearPosterior
+from credex import LinearPosterior, Prior
 from credex.posteriors import rows as packed_rows
 from credex.posteriors.rows import MAX_CHUNK_ROWS, Rows, spans
 
@@ -44,6 +46,20 @@ def test_a_fit_does_not_depend_on_how_rows_are_cut(design, cluster, monkeypatch)
     monkeypatch.setattr(packed_rows, "CHUNK_BYTES", 1)  # 256 rows at a time
     for a, b in zip(whole, fitted(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+
+
+def test_a_fit_unpacks_a_bounded_number_of_rows():
+    rng = np.random.default_rng(0)
+    n, d = 100_000, 30
+    rows = Rows().add(rng.random((n, d)) < 0.5, rng.normal(size=(n, 1)), np.ones(n))
+    tracemalloc.start()
+    try:
+        p = LinearPosterior.of_rows(rows, prior=Prior(), intercept="flat")
+        p.interval(robust=True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8e6  # all rows as floats take 24 MB
 
 
 @pytest.mark.parametrize("d", [1, 3, 8, 11])

@@ -231,7 +231,7 @@ def test_intervals_of_huge_outputs_are_those_of_small_ones(paired, precision, si
     np.testing.assert_allclose(huge.error.scale / size, small.error.scale, rtol=1e-6)
     np.testing.assert_allclose(huge.r2, small.r2, rtol=1e-9)
     assert huge.dof == small.dof
-    with pytest.raises(cx.InputError, match="divide the model's outputs"):
+    with pytest.raises(cx.InputError, match="Divide the model's outputs"):
         _ = huge.scale_matrix
 
 

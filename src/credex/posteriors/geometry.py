@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credex.posteriors.prior import Prior
-from credex.posteriors.regression import inverse
+from credex.posteriors.regression import constrained_inverse
 from credex.posteriors.rows import spans
 from credex.posteriors.sandwich import effective_rows
 from credex.posteriors.strata import strata
@@ -84,7 +84,7 @@ class Geometry:
         for part, z in _signed(masks):
             half = z * np.sqrt(unit_weights[part])[:, None]
             gram += half.T @ half
-        v = inverse(gram, constrained=True)
+        v = constrained_inverse(gram)
         leverage, total, squares = np.empty(m), np.zeros(d), np.zeros(d)
         for part, z in _signed(masks):
             influence = z @ v

@@ -187,7 +187,7 @@ class LinearPosterior:
 
     @property
     def intercept(self) -> Floats | float:
-        """B at the posterior mean (0 without an intercept)."""
+        """Intercept b at the posterior mean (0 if there is none)."""
         m = self._centred
         b = (m.y_mean - m.z_mean @ self._phi) * self._scale
         return float(b[0]) if self.squeeze else b

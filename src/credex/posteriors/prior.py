@@ -46,12 +46,14 @@ class Prior:
         mean: ArrayLike = 0.0,
         precision: ArrayLike = 1.0,
     ) -> None:
-        object.__setattr__(self, "n0", _checked("n0", n0, min_value=0.0, max_ndim=0))
-        object.__setattr__(
-            self, "sigma0_sq", _checked("sigma0_sq", sigma0_sq, min_value=0.0, max_ndim=0)
-        )
-        object.__setattr__(self, "mean", _checked("mean", mean))
-        object.__setattr__(self, "precision", _checked("precision", precision, min_value=0.0))
+        values = {
+            "n0": _checked("n0", n0, min_value=0.0, max_ndim=0),
+            "sigma0_sq": _checked("sigma0_sq", sigma0_sq, min_value=0.0, max_ndim=0),
+            "mean": _checked("mean", mean),
+            "precision": _checked("precision", precision, min_value=0.0),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def means(self, d: int) -> Floats:
         """Prior means, ``(d,)``."""

@@ -1,4 +1,4 @@
-"""Weighted least squares with a Gaussian prior: sufficient statistics and the inverse matrix V."""
+"""Weighted least squares: sufficient statistics of the rows, and inverses of ZᵀWZ + Λ."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def output_scale(*outputs: Floats) -> Floats:
 def squared(scale: Floats) -> Floats:
     """Return ``scale²``, ``(k,)``, the unit of variances of outputs of this scale."""
     if (scale > 2.0**MAX_EXPONENT).any():
-        msg = f"outputs of size {scale.max():.0e} have no variance below the largest float, 1e308; "
-        msg += "divide the model's outputs by a constant"
+        msg = f"outputs of about {scale.max():.0e} are too large: their variances exceed the "
+        msg += "largest float, 1e308. Divide the model's outputs by a constant"
         raise InputError(msg)
     return np.square(scale)
 
@@ -80,9 +80,12 @@ class Moments:
     @classmethod
     def _of_chunk(cls, z: Design, y: Floats, w: Weights) -> Moments:
         scale, weight = output_scale(y), float(w.sum())
-        y = y / scale
-        z_mean, y_mean = _weighted_mean(z, w, weight), _weighted_mean(y, w, weight)
-        z, y = _centred(z, z_mean, w), _centred(y, y_mean, w)
+        share = w / weight if weight > 0 else w
+        z_mean, y_mean = share @ z, share @ y / scale
+        heaviest = z[int(w.argmax())].astype(np.float64)
+        constant = np.abs(z_mean - heaviest) <= CONSTANT * np.abs(heaviest)
+        z_mean[constant] = heaviest[constant]  # centred, nothing must be left of these columns
+        z, y = _centred(z, z_mean, w), _centred(y / scale, y_mean, w)
         yy = np.einsum("ij,ij->j", y, y)
         return cls(len(y), weight, z_mean, y_mean, z.T @ z, z.T @ y, yy, scale)
 
@@ -141,28 +144,8 @@ def _centred(a: Floats, mean: Floats, w: Weights) -> Floats:
     return out
 
 
-def _weighted_mean(a: Design, w: Weights, weight: float) -> Floats:
-    """Weighted mean of the rows; exact in a constant column, where nothing must be left over."""
-    heaviest = a[int(w.argmax())].astype(np.float64)
-    mean = w @ a / weight if weight > 0 else heaviest
-    return np.where(np.abs(mean - heaviest) <= CONSTANT * np.abs(heaviest), heaviest, mean)
-
-
-def inverse(a: Floats, *, constrained: bool = False) -> Floats:
-    """Inverse V ``(d, d)`` of a symmetric positive definite matrix, a = ZᵀWZ + Λ in Eq. 6.
-
-    With ``constrained`` V is the inverse on the plane Σφ = const, V1 = 0: adding a multiple of 11ᵀ
-    to ``a`` changes nothing there, and makes it well conditioned.
-    """
-    if not constrained:
-        return inverse_spd(a)
-    whole = inverse_spd(a + a.trace() / len(a) ** 2)
-    ones = whole.sum(axis=1)
-    return np.asarray(whole - np.outer(ones, ones / ones.sum()))
-
-
-def inverse_spd(a: Floats) -> Floats:
-    """Inverse of a symmetric positive definite matrix by Cholesky.
+def inverse(a: Floats) -> Floats:
+    """Inverse ``(d, d)`` of a symmetric positive definite matrix by Cholesky.
 
     A matrix that is singular to working precision is scaled to a unit diagonal and gets a jitter of
     1e-10 there (a hundred times more while that is not enough), never a pseudo-inverse.
@@ -179,6 +162,16 @@ def inverse_spd(a: Floats) -> Floats:
             return np.asarray(half.T @ half / both)
     msg = "the perturbations do not determine the explanation; ask for more queries"
     raise InputError(msg)
+
+
+def constrained_inverse(a: Floats) -> Floats:
+    """Inverse on the plane Σφ = const, V1 = 0: the V of a regression with that constraint.
+
+    Adding a multiple of 11ᵀ to ``a`` changes nothing on the plane, and conditions ``a`` well.
+    """
+    whole = inverse(a + a.trace() / len(a) ** 2)
+    ones = whole.sum(axis=1)
+    return np.asarray(whole - np.outer(ones, ones / ones.sum()))
 
 
 def _inverse_root(a: Floats) -> Floats | None:
