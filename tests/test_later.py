@@ -13,7 +13,6 @@ import pytest
 
 import credex as cx
 from credex.later import Lazily, later, once
-from credex.posteriors import Belief
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,18 +81,6 @@ def test_once():
     s = Square()
     assert (s.area, s.area, s.made) == (9, 9, 1)
     assert Square.area.__doc__ == "Its area."
-
-
-def test_a_belief_read_later_is_the_same_to_the_last_bit():
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(5, 5))
-    deviation = rng.random((5, 1))
-    b = Belief.of(np.zeros((5, 1)), deviation, 7.0, (root @ root.T)[:, :, None].copy)
-    plain = Belief(b.mean, b.scale, b.dof)
-    np.testing.assert_array_equal(plain.deviation, deviation)
-    np.testing.assert_array_equal(
-        dataclasses.replace(b, scale=4 * b.scale).deviation, 2 * deviation
-    )
 
 
 class Model:

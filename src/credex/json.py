@@ -50,7 +50,7 @@ def dumps(e: ExplanationBase) -> str:
         {
             "n": b.n,
             "d": b.d,
-            "packed": _array(b.by_row),
+            "packed": _array(b.packed),
             "plain": _array(b.plain),
             "y": _array(b.y),
             "w": None if np.all(b.w == 1.0) else _array(b.w),
@@ -115,7 +115,7 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _block(b: dict[str, Any]) -> Block:
     w = np.ones(b["n"]) if b["w"] is None else _read(b["w"])
-    return Block.read(b["n"], b["d"], _read(b["packed"]), _read(b["plain"]), y=_read(b["y"]), w=w)
+    return Block(b["n"], b["d"], _read(b["packed"]), _read(b["plain"]), _read(b["y"]), w)
 
 
 def _array(a: Any) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from lime.lime_base import LimeBase
 from scipy import stats
 
 from credex import InputError, LinearPosterior, Prior, perturbations_to_go
+from credex.posteriors import sandwich
 
 
 def data(seed=0, n=120, d=5, k=None, offset=0.0):
@@ -40,7 +41,7 @@ def test_mean_is_limes_ridge(offset):
 
 
 def test_intervals_are_those_of_the_papers_posterior_by_monte_carlo():
-    """200,000 draws of σ² and then φ, written out from the paper's Eq. 6-7 without an intercept."""
+    """200,000 draws of σ² and then φ, written out from the paper's Eq. 5-7 without an intercept."""
     z, y, w = data(n=40, d=4)
     p = LinearPosterior.fit(z, y, w, intercept="none")
     n, d = z.shape
@@ -203,60 +204,78 @@ def test_bad_priors_are_named():
         Prior(n0=-1)
     with pytest.raises(InputError, match="precision"):
         Prior(precision=[1, -1])
+    with pytest.raises(InputError, match=r"mean=.*order of the features.*age"):
+        Prior(mean={"age": 1.0})
+    with pytest.raises(InputError, match=r"n0=.*finite number.*many"):
+        Prior(n0="many")
     with pytest.raises(InputError, match="3 numbers"):
         LinearPosterior.fit(np.eye(4), np.ones(4), prior=Prior(mean=[1, 2, 3]))
 
 
-@pytest.mark.parametrize("n", [40, 5000])  # kept in one piece, and walked over
+@pytest.mark.parametrize("n", [40, 9000])  # one chunk, several chunks
 @pytest.mark.parametrize("cluster", [1, 2])
 @pytest.mark.parametrize("intercept", ["flat", "none"])
-def test_robust_variance_is_the_diagonal_of_the_covariance(n, cluster, intercept):
+def test_robust_intervals_are_those_of_the_robust_covariance(n, cluster, intercept):
     rng = np.random.default_rng(n)
     z, y, w = rng.random((n, 6)) < 0.4, rng.normal(size=(n, 2)), rng.random(n)
     p = LinearPosterior.fit(z, y, w, intercept=intercept, cluster=cluster)
-    diagonal = np.einsum("iik->ik", p.robust_covariance(fraction=0.2))
-    np.testing.assert_allclose(p.robust_variance(fraction=0.2), diagonal, rtol=1e-10)
-    half = (p.interval(0.9, robust=True).width / 2) ** 2
-    assert np.all(half > 0)
+    sd = np.sqrt(np.einsum("iik->ik", p.robust_covariance(fraction=0.2)))
+    width = p.interval(0.9, robust=True, fraction=0.2).width
+    np.testing.assert_allclose(width, 2 * stats.t.ppf(0.95, p.robust_dof) * sd, rtol=1e-10)
 
 
-def test_posteriors_do_not_share_their_memory():
-    rng = np.random.default_rng(0)
-    z, y = rng.random((3, 200, 5)) < 0.5, rng.normal(size=(3, 200))
-
-    def alone(i):
-        return LinearPosterior.fit(z[i], y[i]).interval(robust=True).width
-
-    expected = [alone(i) for i in range(3)]
-    first = LinearPosterior.fit(z[0], y[0])
-    twins = [copy.copy(first), pickle.loads(pickle.dumps(first)), replace(first)]
-    second = LinearPosterior.fit(z[1], y[1])
-    np.testing.assert_array_equal(second.interval(robust=True).width, expected[1])
-    np.testing.assert_array_equal(alone(2), expected[2])
-    for p in (first, *twins):
-        np.testing.assert_allclose(p.interval(robust=True).width, expected[0], rtol=1e-12)
-        alone(1)
+def test_copies_and_pickles_give_the_same_intervals():
+    z, y, w = data()
+    p = LinearPosterior.fit(z, y, w)
+    twins = [copy.copy(p), pickle.loads(pickle.dumps(p)), replace(p)]
+    for twin in twins:
+        np.testing.assert_array_equal(
+            twin.interval(robust=True).width, p.interval(robust=True).width
+        )
 
 
-def test_the_diagonal_of_the_robust_covariance_also_where_no_row_speaks():
+def test_a_constant_column_is_unidentified():
     rng = np.random.default_rng(0)
     z = rng.random((80, 4)) < 0.5
     z[:, 2] = False
     p = LinearPosterior.fit(z, z @ np.arange(4.0) + rng.normal(size=80))
-    np.testing.assert_allclose(np.diag(p.robust_covariance()), p.robust_variance())
     assert p.interval(0.95, robust=True).width[2] >= p.interval(0.95).width[2]
-    assert p.unseen.tolist() == [False, False, True, False]
+    assert p.unidentified.tolist() == [False, False, True, False]
     z[:, 2] = True
-    assert LinearPosterior.fit(z, rng.normal(size=80)).unseen.tolist() == p.unseen.tolist()
+    again = LinearPosterior.fit(z, rng.normal(size=80))
+    assert again.unidentified.tolist() == p.unidentified.tolist()
 
 
-def test_a_column_that_few_rows_speak_of_is_wider():
+def test_a_variance_from_few_rows_is_wider(monkeypatch):
     rng = np.random.default_rng(0)
     z = rng.random((300, 3)) < 0.5
     z[:, 2] = np.arange(300) >= 3
-    p = LinearPosterior.fit(z, rng.normal(size=300), prior=Prior(precision=1e-6))
-    np.testing.assert_allclose(np.diag(p.robust_covariance()), p.robust_variance())
-    own, all_of_them = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
-    factor = p._robust_parts[2]
-    assert factor[2] == pytest.approx((own / all_of_them) ** 2, rel=0.05)
-    assert factor[:2].tolist() == [1.0, 1.0]
+    y = rng.normal(size=300)
+    p, again = (LinearPosterior.fit(z, y, prior=Prior(precision=1e-6)) for _ in range(2))
+    variance = np.diag(p.robust_covariance())
+    monkeypatch.setattr(sandwich, "ENOUGH_ROWS", 0.0)  # no widening
+    factor = variance / np.diag(again.robust_covariance())
+    few, many = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
+    assert factor[2] == pytest.approx((few / many) ** 2, rel=0.05)
+    np.testing.assert_allclose(factor[:2], 1.0)
+
+
+@pytest.mark.parametrize("robust", [True, False])
+@pytest.mark.parametrize("size", [1e160, 1e200, 1e300])
+def test_intervals_of_huge_outputs_are_those_of_small_ones(size, robust):
+    """Their squares are beyond the largest float."""
+    z, y, w = data(k=2)
+    z[:, 4] = True  # unidentified
+    prior = Prior(precision=1e-3)
+    small = LinearPosterior.fit(z, y, w, prior=prior)
+    huge = LinearPosterior.fit(z[:50], y[:50] * size, w[:50], prior=prior)
+    huge = huge.update(z[50:], y[50:] * size, w[50:])
+    a, b = small.interval(robust=robust), huge.interval(robust=robust)
+    assert np.isfinite(b.width).all()
+    np.testing.assert_allclose(b.lower / size, a.lower, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(b.upper / size, a.upper, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(huge.mean / size, small.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(huge.error.scale / size, small.error.scale, rtol=1e-6)
+    np.testing.assert_allclose(huge.r2, small.r2, rtol=1e-9)
+    with pytest.raises(InputError, match="Divide the model's outputs"):
+        _ = huge.robust_covariance() if robust else huge.covariance

@@ -1,5 +1,6 @@
 """Shapley posteriors: exact where everything is known, adding up always."""
 
+import dataclasses
 import hashlib
 
 import numpy as np
@@ -11,7 +12,7 @@ import credex as cx
 from credex.designs.bernoulli import all_masks
 from credex.designs.shapley import ShapleySequence
 from credex.kernels import shapley_kernel
-from credex.posteriors import ExactPosterior, ShapleyPosterior
+from credex.posteriors import ExactPosterior, ShapleyPosterior, rows
 from credex.posteriors.geometry import Geometry
 from credex.posteriors.shapley import Noise
 from credex.posteriors.strata import strata
@@ -170,40 +171,77 @@ def test_intervals_are_hc2_with_satterthwaites_degrees_written_out(paired):
     other = rng.normal(size=(m, 1)) if paired else None
     g = Geometry.of(masks, paired=paired, uniform=True)
     p = ShapleyPosterior(g, y, other, np.zeros(1), np.ones(1))
-    rows = 2.0 if paired else 1.0
-    z, w = masks - 0.5, rows * g.weights
+    z, w = masks - 0.5, (2.0 if paired else 1.0) * g.weights
     h = w * np.einsum("ij,jk,ik->i", z, g.v, z)
     np.testing.assert_allclose(g.leverage, h)
-    e2 = p.residual[:, 0] ** 2
+    e2, fpc = p.residual[:, 0] ** 2, g.finite_population_correction
     score = z @ g.v
-    meat = (score * (w**2 * g.thinning * e2 / (1 - h))[:, None]).T @ score
+    meat = (score * (w**2 * fpc * e2 / (1 - h))[:, None]).T @ score
     spare = m - h.sum()
-    plain = g.v * (w @ e2 / spare * g.thinning.mean() / spare**2)
-    np.testing.assert_allclose(p.scale_matrix[:, :, 0], meat + plain, rtol=1e-6)
-    share = score**2 * (g.weights * g.thinning)[:, None]
-    even = np.mean(share.sum(0) ** 2 / (share**2).sum(0)) / m
-    assert 1 / m < even < 1
-    assert p.dof == pytest.approx(spare * even)
+    homoscedastic = g.v * (w @ e2 / spare * fpc.mean() / spare**2)
+    np.testing.assert_allclose(p.scale_matrix[:, :, 0], meat + homoscedastic, rtol=1e-6)
+    share = score**2 * (g.weights * fpc)[:, None]
+    effective = np.mean(share.sum(0) ** 2 / (share**2).sum(0)) / m
+    assert 1 / m < effective < 1
+    assert p.dof == pytest.approx(spare * effective)
 
 
-@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("precision", [0.0, 0.5])
 @pytest.mark.parametrize("noisy", [True, False])
-def test_deviations_are_the_roots_of_the_diagonal(kept, paired, precision, noisy, monkeypatch):
-    if not kept:  # masks as floats are made again wherever they are needed
-        monkeypatch.setattr("credex.posteriors.geometry.KEEP_SIGNS", 0)
-    d, m, k = 7, 400, 2
+def test_a_posterior_does_not_depend_on_how_masks_are_cut(paired, precision, noisy, monkeypatch):
+    d, k = 7, 2
     rng = np.random.default_rng(1)
-    masks = ShapleySequence(d, 4, paired=paired).units(0, m)
+    masks = ShapleySequence(d, 4, paired=paired).units(0, 400)
+    masks = np.concatenate([masks] * 8)
     m = len(masks)
     y, other = rng.normal(size=(m, k)), rng.normal(size=(m, k)) if paired else None
     noise = Noise(np.array([0.1, 0.2]), 5.0, np.ones(m), 4) if noisy else None
+
+    def fitted():
+        prior = cx.Prior(precision=precision)
+        g = Geometry.of(masks, paired=paired, uniform=False, prior=prior)
+        p = ShapleyPosterior(g, y, other, np.zeros(k), np.ones(k), noise)
+        return p.mean, p.scale_matrix, np.asarray(p.dof), p.r2, p.error.scale
+
+    whole = fitted()
+    monkeypatch.setattr(rows, "CHUNK_BYTES", 1)  # 256 rows at a time
+    for a, b in zip(whole, fitted(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("precision", [0.0, 0.5])
+@pytest.mark.parametrize("size", [1e160, 1e200, 1e300])
+def test_intervals_of_huge_outputs_are_those_of_small_ones(paired, precision, size):
+    """Their squares are beyond the largest float."""
+    rng = np.random.default_rng(1)
+    masks = ShapleySequence(6, 4, paired=paired).units(0, 20)
     g = Geometry.of(masks, paired=paired, uniform=True, prior=cx.Prior(precision=precision))
-    assert (g.signs is not None) == kept
-    p = ShapleyPosterior(g, y, other, np.zeros(k), np.ones(k), noise)
-    diagonal = np.einsum("iik->ik", p.scale_matrix)
-    np.testing.assert_allclose(p.deviation**2, diagonal, rtol=1e-10)
+    y, other, base, total = (rng.normal(size=s) for s in [(20, 2), (20, 2), 2, 2])
+
+    def fitted(size):
+        return ShapleyPosterior(g, y * size, other * size if paired else None, base, total * size)
+
+    small, huge = fitted(1.0), fitted(size)
+    huge = dataclasses.replace(huge, base=base * size)
+    a, b = small.interval(), huge.interval()
+    assert np.isfinite(b.width).all()
+    np.testing.assert_allclose(b.lower / size, a.lower, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(b.upper / size, a.upper, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(huge.error.scale / size, small.error.scale, rtol=1e-6)
+    np.testing.assert_allclose(huge.r2, small.r2, rtol=1e-9)
+    assert huge.dof == small.dof
+    with pytest.raises(cx.InputError, match="Divide the model's outputs"):
+        _ = huge.scale_matrix
+
+
+def test_an_exact_answer_of_huge_outputs_is_finite():
+    table = random_game(5, 0)[:, None]
+    small, huge = (ExactPosterior.shapley(all_masks(5), table * s) for s in (1.0, 1e200))
+    np.testing.assert_allclose(huge.mean / 1e200, small.mean, rtol=1e-9)
+    np.testing.assert_allclose(huge.error.scale / 1e200, small.error.scale, rtol=1e-9)
+    np.testing.assert_allclose(huge.r2, small.r2, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from credex.checks import check_level, check_width
 from credex.errors import InputError
 from credex.history import History
 from credex.posteriors import LinearPosterior, ShapleyPosterior
-from credex.posteriors.sandwich import projected_meat
 from credex.posteriors.strata import strata
 from credex.posteriors.student import quantile
 from credex.stopping import RelativeWidth, Width
@@ -104,10 +103,10 @@ def shapley_spread(p: ShapleyPosterior) -> Spread:
     square = p.residual**2 / free[:, None]
     ends = np.zeros((g.masks.shape[1], p.y.shape[1]))
     if p.noise is not None:  # what is left of a size asked in full is noise, asked less with time
-        thin = np.maximum(g.thinning, 0.0)[:, None]
+        thin = g.finite_population_correction[:, None]
         square = thin * square + (1 - thin) * p.unit_noise
         ends = np.einsum("iik->ik", p.anchor_share(p.noise))
-    u2 = square * (g.rows * g.weights)[:, None] ** 2  # (m, k)
+    u2 = square * g.unit_weights[:, None] ** 2  # (m, k)
     fixed = np.zeros((g.masks.shape[1], p.y.shape[1]))
     lam = g.prior.precisions(g.masks.shape[1])
     if np.any(lam > 0):
@@ -180,9 +179,9 @@ def _fill(mass: Floats, count: Floats, units: float) -> Floats:
 def linear_spread(p: LinearPosterior, most: float, *, robust: bool) -> Spread:
     """Spread of a linear surrogate after more rows; ``most``: rows that there are."""
     lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
-    gram = p.products[0]
+    gram = p.gram
     # residuals freed from the fit's own share, their mean hat value, sums for `_steady`
-    meat, hat, fourth = projected_meat(p)
+    meat, hat, fourth = p.projected_meat()
     second = np.stack([np.einsum("ij,jl,il->i", p.v, meat[:, :, j], p.v) for j in range(p.k)], 1)
     steady = _steady(second, fourth)
     parameters = p.n - p.robust_dof if robust else 0.0

@@ -120,7 +120,12 @@ def sparse_surrogate(
     out = Sparse(p.d, p.k)
     for j in range(p.k):
         columns = choose(
-            m.zz, m.zy[:, j], p.mean[:, j], keep=keep, method=options.selection, ridge=ridge
+            m.zz,
+            m.zy[:, j] * m.output_scale[j],
+            p.mean[:, j],
+            keep=keep,
+            method=options.selection,
+            ridge=ridge,
         )
         small = LinearPosterior.fit(
             design[:, columns],
@@ -146,9 +151,9 @@ def sparse_exact_surrogate(
     misfit, spread = np.zeros(k), np.ones(k)
     m = LinearPosterior.fit(masks, y, w).moments
     for j in range(k):
-        columns = choose(
-            m.zz, m.zy[:, j], p.mean[:, j], keep=options.features or d, method=options.selection
-        )
+        moment = m.zy[:, j] * m.output_scale[j]
+        keep = options.features or d
+        columns = choose(m.zz, moment, p.mean[:, j], keep=keep, method=options.selection)
         small = ExactPosterior.surrogate(masks[:, columns], y[:, j : j + 1], w)
         out.put(j, columns, small.belief)
         out.intercept[j], misfit[j], spread[j] = (

@@ -110,7 +110,7 @@ class SurrogateEstimator(Estimator):
 
     def unidentified(self, p: LinearPosterior) -> Unidentified:
         """Features that are constant over the rows of a fit."""
-        return Unidentified.of(self.design.neighbourhood, p.unseen, p.moments.z_mean > 0.5)
+        return Unidentified.of(self.design.neighbourhood, p.unidentified, p.moments.z_mean > 0.5)
 
     def belief_of(self, p: LinearPosterior, fraction: float) -> Belief:
         """Return the robust Student-t, or the paper's."""

@@ -1,30 +1,28 @@
-"""A belief about the importances: a multivariate Student-t, and the questions put to it."""
+"""A belief about the importances: a multivariate Student-t for each output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from credex.checks import check_level
-from credex.later import Lazily, later
 from credex.posteriors.interval import Interval
 from credex.posteriors.student import cdf, quantile
 from credex.typing import Floats
 
-DRAWS = 20_000
+N_DRAWS = 20_000
 """Draws behind ranks and simultaneous intervals: a Monte Carlo error of at most 0.0035."""
 
-SELECTION_DRAWS = 4_000
+N_SELECTION_DRAWS = 4_000
 """Draws behind the widening of intervals after a selection of features."""
 
-NODES = 2_000
+N_NODES = 2_000
 """Quadrature nodes of ``prob_greater``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Belief(Lazily):
+class Belief:
     """φ ~ t_dof(mean, scale), one for each output.
 
     Attributes
@@ -37,47 +35,29 @@ class Belief(Lazily):
         Degrees of freedom, at least 1.
     """
 
-    lazy = ("scale",)
-
     mean: Floats
     scale: Floats
     dof: float
-    _deviation: Floats | None = field(default=None, init=False, repr=False)
-
-    @classmethod
-    def of(cls, mean: Floats, deviation: Floats, dof: float, scale: Callable[[], Floats]) -> Belief:
-        """Intervals take the roots of the diagonals only: the rest is made if it is read."""
-
-        def whole() -> Floats:
-            made, at = scale().copy(), np.arange(len(mean))  # it may be kept elsewhere
-            made[at, at] = np.square(deviation)  # whose root is the deviation to the last bit
-            return made
-
-        out = cls(mean, later(whole), dof)
-        object.__setattr__(out, "_deviation", deviation)
-        return out
 
     @property
     def deviation(self) -> Floats:
-        """Roots of the diagonals, ``(d, k)``."""
-        if self._deviation is not None:
-            return self._deviation
+        """Square roots of the diagonals of ``scale``, ``(d, k)``."""
         return np.asarray(np.sqrt(np.maximum(np.einsum("iik->ik", self.scale), 0.0)))
-
-    def interval(self, level: float, *, simultaneous: bool = False) -> Interval:
-        """Intervals of each feature, or (``simultaneous``) of all features of an output at once."""
-        level = check_level(level)
-        if simultaneous:
-            critical = np.array([self._joint_quantile(level, j) for j in range(self.k)])
-            half = critical * self.deviation
-        else:
-            half = quantile(level, self.dof) * self.deviation
-        return Interval(self.mean - half, self.mean + half, level)
 
     @property
     def k(self) -> int:
         """Number of outputs."""
         return int(self.mean.shape[1])
+
+    def interval(self, level: float, *, simultaneous: bool = False) -> Interval:
+        """Intervals of each feature, or (``simultaneous``) of all features of an output at once."""
+        level = check_level(level)
+        deviation = self.deviation
+        if simultaneous:
+            half = deviation * [self._joint_quantile(level, j) for j in range(self.k)]
+        else:
+            half = deviation * quantile(level, self.dof)
+        return Interval(self.mean - half, self.mean + half, level)
 
     def prob_positive(self) -> Floats:
         """P(φ > 0), ``(d, k)``; exactly 0, ½ or 1 for values known exactly."""
@@ -92,27 +72,28 @@ class Belief(Lazily):
         if i == j:
             return 0.5
         if signed:
-            return _above(m[i] - m[j], s[i, i] + s[j, j] - 2 * s[i, j], self.dof)
+            return _prob_above(m[i] - m[j], s[i, i] + s[j, j] - 2 * s[i, j], self.dof)
         if s[i, i] <= 0 and s[j, j] <= 0:
-            return _above(abs(m[i]) - abs(m[j]), 0.0, self.dof)
-        if s[i, i] <= 0:  # integrate over the one that is uncertain
+            return _prob_above(abs(m[i]) - abs(m[j]), 0.0, self.dof)
+        if s[i, i] <= 0:  # integrate over the uncertain one
             return 1.0 - self.prob_greater(j, i, output, signed=False)
         # φ_i over its own quantiles; φ_j given φ_i is Student-t with one more degree of freedom
-        p = (np.arange(NODES) + 0.5) / NODES
         from scipy.special import stdtrit
 
+        p = (np.arange(N_NODES) + 0.5) / N_NODES
         u = np.asarray(stdtrit(self.dof, p))
         x = m[i] + np.sqrt(s[i, i]) * u
         slope = s[i, j] / s[i, i]
         centre = m[j] + slope * (x - m[i])
         rest = max(s[j, j] - slope * s[i, j], 0.0) * (self.dof + u * u) / (self.dof + 1)
         root = np.sqrt(rest)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            up = np.where(root > 0, (np.abs(x) - centre) / root, np.sign(np.abs(x) - centre) * 1e9)
-            lo = np.where(
-                root > 0, (-np.abs(x) - centre) / root, np.sign(-np.abs(x) - centre) * 1e9
-            )
-        return float(np.mean(cdf(up, self.dof + 1) - cdf(lo, self.dof + 1)))
+
+        def below(limit: Floats) -> Floats:
+            gap = limit - centre
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return cdf(np.where(root > 0, gap / root, np.sign(gap) * 1e9), self.dof + 1)
+
+        return float(np.mean(below(np.abs(x)) - below(-np.abs(x))))
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Floats:
         """Draw ``(n, d, k)``."""
@@ -125,25 +106,23 @@ class Belief(Lazily):
             out[:, :, j] = self.mean[:, j] + noise / tails
         return out
 
-    def rank_probabilities(self, output: int, *, signed: bool, draws: int = DRAWS) -> Floats:
+    def rank_probabilities(self, output: int, *, signed: bool, draws: int = N_DRAWS) -> Floats:
         """``(d, d)``: entry (i, r) is the probability that feature i has rank r (0 is largest)."""
+        d = len(self.mean)
         if not np.all(np.isfinite(self.mean[:, output])):
-            return np.full((len(self.mean),) * 2, np.nan)
+            return np.full((d, d), np.nan)
         x = self.only(output).sample(draws, 0)[:, :, 0]
         order = np.argsort(-(x if signed else np.abs(x)), axis=1, kind="stable")
-        d = x.shape[1]
-        out = np.zeros((d, d))
-        for r in range(d):
-            out[:, r] = np.bincount(order[:, r], minlength=d) / draws
-        return out
+        counts = [np.bincount(order[:, r], minlength=d) for r in range(d)]
+        return np.stack(counts, axis=1) / draws if d else np.zeros((0, 0))
 
     def selection_factor(self, output: int, keep: int, level: float) -> float:
-        """How much wider intervals must be if the ``keep`` largest were chosen on the same data.
+        """Return how much wider intervals must be if the ``keep`` largest were selected.
 
-        The largest of many noisy numbers are largest partly by luck. The factor is the critical
-        value that luck needs over the usual one, by simulation: importances from their shrunken
-        distribution, estimates around them, the ``keep`` largest chosen, their errors. It is
-        near 1 when the chosen ones stand out, and grows when they hardly do.
+        The largest of many noisy estimates are largest partly by chance. The factor is the
+        critical value of the selected ones' errors over the usual one, by simulation: importances
+        from their shrunken distribution, estimates around them, the ``keep`` largest selected. It
+        is near 1 when the selected ones stand out.
         """
         m, s = self.mean[:, output], self.scale[:, :, output]
         sd = self.deviation[:, output]
@@ -153,9 +132,9 @@ class Belief(Lazily):
         rng = np.random.default_rng(0)
         spread = max(float(np.mean(m**2 - sd**2)), 0.0)
         trust = spread / (spread + sd**2) if spread > 0 else np.zeros(d)
-        truth = m * trust + np.sqrt(trust) * sd * rng.standard_normal((SELECTION_DRAWS, d))
-        tails = np.sqrt(rng.chisquare(self.dof, (SELECTION_DRAWS, 1)) / self.dof)
-        error = rng.standard_normal((SELECTION_DRAWS, d)) @ root(s).T
+        truth = m * trust + np.sqrt(trust) * sd * rng.standard_normal((N_SELECTION_DRAWS, d))
+        tails = np.sqrt(rng.chisquare(self.dof, (N_SELECTION_DRAWS, 1)) / self.dof)
+        error = rng.standard_normal((N_SELECTION_DRAWS, d)) @ root(s).T
         chosen = np.argpartition(-np.abs(truth + error), keep - 1, axis=1)[:, :keep]
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.abs(np.where(sd > 0, error / sd, 0.0)) / tails
@@ -169,12 +148,11 @@ class Belief(Lazily):
 
     def _joint_quantile(self, level: float, output: int) -> float:
         sd = self.deviation[:, output]
-        free = sd > 0
-        if free.sum() <= 1:
+        uncertain = sd > 0
+        if uncertain.sum() <= 1:
             return quantile(level, self.dof)
-        one = self.only(output)
-        x = one.sample(DRAWS, 0)[:, free, 0]
-        worst = np.max(np.abs(x - one.mean[free, 0]) / sd[free], axis=1)
+        error = self.only(output).sample(N_DRAWS, 0)[:, :, 0] - self.mean[:, output]
+        worst = np.max(np.abs(error[:, uncertain]) / sd[uncertain], axis=1)
         return float(np.quantile(worst, level))
 
 
@@ -184,7 +162,7 @@ def root(a: Floats) -> Floats:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _above(difference: float, variance: float, dof: float) -> float:
+def _prob_above(difference: float, variance: float, dof: float) -> float:
     if variance <= 0:
         return 0.5 if difference == 0 else float(difference > 0)
     return float(cdf(np.asarray(difference / np.sqrt(variance)), dof))

@@ -1,4 +1,4 @@
-"""All coalitions known: nothing is uncertain."""
+"""Importances when every coalition was asked: no sampling error is left."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import numpy as np
 
 from credex.errors import InputError
 from credex.posteriors.belief import Belief
+from credex.posteriors.regression import output_scale
 from credex.posteriors.student import LARGE_DOF, ErrorPosterior
 from credex.typing import Floats, Masks, Outputs, Weights
 
 
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
-    """Importances from every coalition: zero width.
+    """Importances from all coalitions, with intervals of zero width.
 
     Parameters
     ----------
     mean
         ``(d, k)``.
     misfit
-        ``(k,)`` weighted mean square of what the additive explanation leaves over.
+        ``(k,)`` weighted root mean square of the additive explanation's residuals.
     spread
-        ``(k,)`` weighted variance of v.
+        ``(k,)`` weighted standard deviation of v.
     scale_matrix
-        ``(d, d, k)``: zeros, or with a noisy model the noise's share.
+        ``(d, d, k)``: zeros, or the covariance due to a noisy model.
     intercept
         ``(k,)``.
     dof
-        Of the noise's share; large without noise.
+        Degrees of freedom of ``scale_matrix``; large without noise.
     """
 
     mean: Floats
@@ -55,47 +56,45 @@ class ExactPosterior:
         joins = np.array([0.0, *[1.0 / (d * comb(d - 1, s - 1)) for s in range(1, d + 1)]])
         stays = np.array([*[1.0 / (d * comb(d - 1, s)) for s in range(d)], 0.0])
         z = masks.astype(np.float64)
-        gain = yc * joins[size][:, None]
-        loss = yc * stays[size][:, None]
-        phi = z.T @ gain - (1.0 - z).T @ loss
+        phi = z.T @ (yc * joins[size][:, None]) - (1.0 - z).T @ (yc * stays[size][:, None])
         total = yc[size == d][0]
         phi += (total - phi.sum(axis=0)) / d
         inner = (size > 0) & (size < d)
         w = np.zeros(n)
         w[inner] = 1.0 / np.array([comb(d, s) * s * (d - s) for s in size[inner]], dtype=float)
-        w /= w.sum() if w.sum() > 0 else 1.0
-        misfit, spread = _fit_error(w, yc - z @ phi, yc)
-        k = y.shape[1]
-        return cls(phi, misfit, spread, np.zeros((d, d, k)), base)
+        return cls(phi, *_fit_error(w, yc - z @ phi, yc), np.zeros((d, d, y.shape[1])), base)
 
     @classmethod
     def surrogate(cls, masks: Masks, y: Outputs, weights: Weights) -> ExactPosterior:
-        """Weighted least squares over all masks: what LIME converges to. No prior is left."""
+        """Weighted least squares over all masks, the limit of LIME. No prior is involved."""
         y = np.asarray(y, dtype=np.float64)
         d, k = masks.shape[1], y.shape[1]
         x = np.column_stack([np.ones(len(masks)), masks])
-        root = np.sqrt(weights)[:, None]
-        beta = np.linalg.lstsq(x * root, (y - y[0]) * root, rcond=None)[0]
-        misfit, spread = _fit_error(weights / weights.sum(), y - y[0] - x @ beta, y)
-        return cls(beta[1:], misfit, spread, np.zeros((d, d, k)), beta[0] + y[0])
+        yc, root = y - y[0], np.sqrt(weights)[:, None]
+        beta = np.linalg.lstsq(x * root, yc * root, rcond=None)[0]
+        errors = _fit_error(weights, yc - x @ beta, yc)
+        return cls(beta[1:], *errors, np.zeros((d, d, k)), beta[0] + y[0])
 
     @cached_property
     def belief(self) -> Belief:
-        """A belief of zero width (or the noise's)."""
+        """A belief of zero width (or of the noise's)."""
         return Belief(self.mean, self.scale_matrix, self.dof)
 
     @property
     def error(self) -> ErrorPosterior:
         """The misfit of the additive explanation, known exactly."""
-        return ErrorPosterior(LARGE_DOF, np.sqrt(self.misfit))
+        return ErrorPosterior(LARGE_DOF, self.misfit)
 
     @property
     def r2(self) -> Floats:
         """Weighted R² over all coalitions, ``(k,)``."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.spread > 0, 1 - self.misfit / self.spread, np.nan)
+            return np.where(self.spread > 0, 1 - np.square(self.misfit / self.spread), np.nan)
 
 
 def _fit_error(w: Weights, residual: Floats, y: Floats) -> tuple[Floats, Floats]:
-    mean = w @ y
-    return np.asarray(w @ residual**2), np.asarray(w @ (y - mean) ** 2)
+    """Weighted root mean squares ``(k,)`` of the residuals, and of y around its mean."""
+    w = w / w.sum() if w.sum() > 0 else w
+    scale = output_scale(y, residual)
+    error, gap = residual / scale, (y - w @ y) / scale
+    return np.sqrt(w @ np.square(error)) * scale, np.sqrt(w @ np.square(gap)) * scale

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from credex.errors import InputError
-from credex.typing import Floats
+from credex.typing import Floats, Masks
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
     """φ | σ² ~ N(mean, σ² · diag(precision)⁻¹), σ² ~ Scaled-Inv-χ²(n0, sigma0_sq).
 
-    The defaults are the paper's (Eq. 5): unit precision around zero, and next to nothing about
+    The defaults are the paper's (Eq. 4): unit precision around zero, and next to nothing about
     σ². ``mean`` and ``precision`` may be given per feature: that is how outside knowledge about
     features enters (Zhao et al., BayLIME).
 
@@ -46,34 +46,33 @@ class Prior:
         mean: ArrayLike = 0.0,
         precision: ArrayLike = 1.0,
     ) -> None:
-        for name, value in (("n0", n0), ("sigma0_sq", sigma0_sq)):
-            if not (np.isfinite(value) and value >= 0):
-                msg = f"Prior({name}=) must be a finite number ≥ 0; got {value!r}"
-                raise InputError(msg)
-        object.__setattr__(self, "n0", float(n0))
-        object.__setattr__(self, "sigma0_sq", float(sigma0_sq))
-        object.__setattr__(self, "mean", _number_or_tuple("mean", mean, low=-np.inf))
-        object.__setattr__(self, "precision", _number_or_tuple("precision", precision, low=0.0))
+        values = {
+            "n0": _checked("n0", n0, min_value=0.0, max_ndim=0),
+            "sigma0_sq": _checked("sigma0_sq", sigma0_sq, min_value=0.0, max_ndim=0),
+            "mean": _checked("mean", mean),
+            "precision": _checked("precision", precision, min_value=0.0),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def means(self, d: int) -> Floats:
         """Prior means, ``(d,)``."""
-        return _spread("mean", self.mean, d)
+        return _per_feature("mean", self.mean, d)
 
     def precisions(self, d: int) -> Floats:
         """Prior precisions λ, ``(d,)``."""
-        return _spread("precision", self.precision, d)
+        return _per_feature("precision", self.precision, d)
 
     def check(self, d: int) -> None:
-        """Raise if numbers were given for other than ``d`` features."""
-        for name in ("mean", "precision"):
-            if isinstance(getattr(self, name), tuple):
-                _spread(name, getattr(self, name), d)
+        """Raise if ``mean`` or ``precision`` was given for another number of features."""
+        self.means(d)
+        self.precisions(d)
 
     def eases(self, d: int) -> Floats | None:
-        """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are the same.
+        """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are equal.
 
-        What a Gaussian process takes of the precisions: it fits the size of its linear part, so
-        that only their ratios matter there.
+        A Gaussian process fits the size of its linear part, so that only the ratios of the
+        precisions matter there.
         """
         lam = self.precisions(d)
         if d == 0 or np.all(lam == lam[0]):
@@ -84,25 +83,31 @@ class Prior:
             raise InputError(msg)
         return np.asarray(1 / lam / np.mean(1 / lam))
 
-    def only(self, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Prior:
+    def only(self, keep: Masks) -> Prior:
         """Return the prior of the features in ``keep``, a ``(d,)`` boolean array."""
         d = len(keep)
-        return Prior(
-            self.n0, self.sigma0_sq, mean=self.means(d)[keep], precision=self.precisions(d)[keep]
-        )
+        mean, precision = self.means(d)[keep], self.precisions(d)[keep]
+        return Prior(self.n0, self.sigma0_sq, mean, precision)
 
 
-def _number_or_tuple(name: str, value: ArrayLike, *, low: float) -> float | tuple[float, ...]:
-    a = np.asarray(value, dtype=np.float64)
-    if a.ndim > 1 or not np.all(np.isfinite(a)) or np.any(a < low):
-        msg = f"Prior({name}=) must be a number or one for each feature, finite"
-        msg += f"{' and ≥ 0' if low == 0 else ''}; got {value!r}"
+def _checked(
+    name: str, value: ArrayLike, *, min_value: float = -np.inf, max_ndim: int = 1
+) -> float | tuple[float, ...]:
+    """Return a finite number, or a tuple of them."""
+    try:
+        a = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):  # a dict, a string, a ragged list
+        a = np.asarray(np.nan)
+    if a.ndim > max_ndim or not np.all(np.isfinite(a)) or np.any(a < min_value):
+        msg = f"Prior({name}=) must be a finite number{' ≥ 0' if min_value == 0 else ''}"
+        msg += ", or a list of them in the order of the features" if max_ndim else ""
+        msg += f"; got {value!r}"
         raise InputError(msg)
     return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
 
 
 @lru_cache(maxsize=64)
-def _spread(name: str, value: float | tuple[float, ...], d: int) -> Floats:
+def _per_feature(name: str, value: float | tuple[float, ...], d: int) -> Floats:
     if isinstance(value, tuple) and len(value) != d:
         msg = f"Prior({name}=) has {len(value)} numbers, but there are {d} features"
         raise InputError(msg)

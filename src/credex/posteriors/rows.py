@@ -1,4 +1,4 @@
-"""History rows, kept small: masks as bits, everything else as it is."""
+"""Rows a run has asked, stored compactly: masks as bits, everything else as floats."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from credex.errors import InputError
 from credex.typing import Design, Floats, Weights
 
-CHUNK = 4096
-"""Rows unpacked at a time: bounds the memory of everything that walks over the rows."""
+MAX_CHUNK_ROWS = 4096
+"""Maximum number of rows unpacked at a time."""
 
-CACHE = 262_144
-"""Bytes of float rows worked on at a time: they stay in the processor's cache."""
+CHUNK_BYTES = 262_144
+"""Size of the float rows worked on at a time: bounds memory, and fits a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +24,12 @@ class Block:
 
     Attributes
     ----------
+    n, d
+        Number of rows and of columns.
     packed
-        n·d booleans at eight a byte, row after row without a gap: short rows take as long to fill
-        up as to pack. ``None`` if the design holds floats.
+        ``(n, ⌈d/8⌉)`` bytes of a boolean design (``numpy.packbits``), or ``None``.
     plain
-        ``(n, d)`` floats, or ``None``.
+        ``(n, d)`` floats of any other design, or ``None``.
     y, w
         ``(n, k)`` outputs and ``(n,)`` weights.
     """
@@ -44,43 +45,19 @@ class Block:
     def of(cls, design: Design, y: Floats, w: Weights) -> Block:
         """Pack ``design (n, d)``, ``y (n, k)``, ``w (n,)``."""
         n, d = design.shape
-        if design.dtype == np.bool_:
-            return cls(n, d, np.packbits(design), None, y, w)
-        return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
+        if design.dtype != np.bool_:
+            return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
+        n_bytes = -(-d // 8)
+        padded = np.zeros((n, 8 * n_bytes), dtype=np.bool_)
+        padded[:, :d] = design
+        return cls(n, d, np.packbits(padded).reshape(n, n_bytes), None, y, w)
 
     def design(self, start: int, stop: int) -> Design:
-        """Rows ``start`` to ``stop`` as they were given."""
-        if self.packed is not None:
-            skip = start * self.d % 8  # bits of the first byte that belong to the row before
-            some = self.packed[start * self.d // 8 : -(-stop * self.d // 8)]
-            bits = np.unpackbits(some, count=skip + (stop - start) * self.d)[skip:]
-            return bits.view(np.bool_).reshape(stop - start, self.d)
-        if self.plain is None:  # pragma: no cover - one of the two is always there
-            msg = "a block holds neither bits nor floats"
-            raise AssertionError(msg)
-        return self.plain[start:stop]
-
-    @property
-    def by_row(self) -> NDArray[np.uint8] | None:
-        """``(n, ⌈d/8⌉)``: the booleans with every row in bytes of its own, as files hold them."""
-        return None if self.packed is None else np.packbits(self.design(0, self.n), axis=1)
-
-    @classmethod
-    def read(
-        cls,
-        n: int,
-        d: int,
-        by_row: NDArray[np.uint8] | None,
-        plain: Floats | None,
-        *,
-        y: Floats,
-        w: Weights,
-    ) -> Block:
-        """Return a block of what files hold."""
-        if by_row is None:
-            return cls(n, d, None, plain, y, w)
-        bits = np.unpackbits(by_row.reshape(n, -1), axis=1, count=d)
-        return cls(n, d, np.packbits(bits), None, y, w)
+        """Rows ``start`` to ``stop`` as they were given, ``(stop − start, d)``."""
+        if self.packed is None:
+            return np.asarray(self.plain)[start:stop]
+        bits = np.unpackbits(self.packed[start:stop], axis=1, count=self.d)
+        return bits.view(np.bool_)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,48 +69,52 @@ class Rows:
     @property
     def n(self) -> int:
         """Number of rows."""
-        return self.blocks[0].n if len(self.blocks) == 1 else sum(b.n for b in self.blocks)
+        return sum(b.n for b in self.blocks)
 
     def add(self, design: Design, y: Floats, w: Weights) -> Rows:
-        """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small neighbours are joined."""
+        """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small blocks are joined."""
         new = Block.of(design, y, w)
-        if self.blocks and self.blocks[-1].n + new.n <= CHUNK:
-            last = self.blocks[-1]
-            if (last.packed is None) == (new.packed is None):
-                return Rows((*self.blocks[:-1], _join(last, new)))
+        if not self.blocks or self.blocks[-1].n + new.n > MAX_CHUNK_ROWS:
+            return Rows((*self.blocks, new))
+        *others, last = self.blocks
+        y, w = np.concatenate([last.y, y]), np.concatenate([last.w, w])
+        if last.packed is not None and new.packed is not None:
+            bits = np.concatenate([last.packed, new.packed])
+            return Rows((*others, Block(len(y), new.d, bits, None, y, w)))
+        if last.plain is not None and new.plain is not None:
+            floats = np.concatenate([last.plain, new.plain])
+            return Rows((*others, Block(len(y), new.d, None, floats, y, w)))
         return Rows((*self.blocks, new))
 
     def even(self) -> Rows:
-        """Without the last row if their number is odd: pairs come whole or not at all."""
-        if self.n % 2 == 0:
+        """Drop the last row if the number of rows is odd: pairs are kept whole."""
+        n = self.n // 2 * 2
+        if n == self.n:
             return self
-        n = self.n - 1
         return Rows().add(self.design()[:n], self.y()[:n], self.w()[:n]) if n else Rows()
 
     def chunks(self) -> Iterator[tuple[Design, Floats, Weights]]:
-        """Walk over the rows, at most ``CHUNK`` at a time; masks as booleans."""
+        """Iterate over the rows in chunks of bounded size; masks as booleans."""
         for b in self.blocks:
-            for s in range(0, b.n, CHUNK):
-                e = min(s + CHUNK, b.n)
-                yield b.design(s, e), b.y[s:e], b.w[s:e]
+            for s in spans(b.n, b.d):
+                yield b.design(s.start, s.stop), b.y[s], b.w[s]
 
     def design(self) -> Design:
-        """All rows at once, ``(n, d)``."""
-        parts = [z for z, _, _ in self.chunks()]
-        return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts)
+        """All rows, ``(n, d)``."""
+        return np.concatenate([b.design(0, b.n) for b in self.blocks])
 
     def y(self) -> Floats:
         """All outputs, ``(n, k)``."""
-        return _all([b.y for b in self.blocks])
+        return np.concatenate([b.y for b in self.blocks])
 
     def w(self) -> Weights:
         """All weights, ``(n,)``."""
-        return _all([b.w for b in self.blocks])
+        return np.concatenate([b.w for b in self.blocks])
 
 
 def spans(n: int, d: int) -> Iterator[slice]:
-    """Cut n rows of d floats into pieces that fit the cache; none but the last is odd."""
-    step = min(max(CACHE // (8 * max(d, 1)), 256) & ~1, CHUNK)
+    """Cut n rows of d floats into chunks; all but the last have an even number of rows."""
+    step = min(max(CHUNK_BYTES // (8 * max(d, 1)), 256) & ~1, MAX_CHUNK_ROWS)
     return (slice(s, min(s + step, n)) for s in range(0, n, step))
 
 
@@ -156,14 +137,3 @@ def checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design,
         msg = "Z and y must be finite; remove NaN and infinity first"
         raise InputError(msg)
     return z, yy, w
-
-
-def _all(parts: list[Floats]) -> Floats:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _join(a: Block, b: Block) -> Block:
-    y, w = np.concatenate([a.y, b.y]), np.concatenate([a.w, b.w])
-    if a.packed is None or b.packed is None or a.n * a.d % 8:  # the last byte is not full
-        return Block.of(np.concatenate([a.design(0, a.n), b.design(0, b.n)]), y, w)
-    return Block(a.n + b.n, a.d, np.concatenate([a.packed, b.packed]), None, y, w)

@@ -1,28 +1,32 @@
-"""Posterior of Shapley values from some of the coalitions: a regression that must add up."""
+"""Posterior of Shapley values from a sample of the coalitions: a regression with Σφ fixed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property as once
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from credex.posteriors.belief import Belief
 from credex.posteriors.geometry import Geometry
+from credex.posteriors.interval import Interval
+from credex.posteriors.regression import output_scale, squared
+from credex.posteriors.sandwich import covariance, slack
 from credex.posteriors.student import ErrorPosterior
 from credex.typing import Design, Floats, Masks, Outputs
 
-SPARE = 10.0
-"""Units more than parameters from which an answer without a remainder is believed."""
+ENOUGH_SPARE = 10.0
+"""Units beyond the number of parameters from which a perfect fit is believed."""
 
-UNTOUCHED = 0.7
-"""Chance that a unit does not show a term that the others do not show."""
+MISS_PROBABILITY = 0.7
+"""Probability that one random pair misses an interaction of three players."""
 
-EXACT = 1e-9
-"""A remainder below this share of the response is rounding."""
+PERFECT_FIT = 1e-9
+"""A residual below this fraction of the response is rounding."""
 
 ROUNDOFF = 1e-13
-"""Deviation, relative to the largest value, below which a number is arithmetic, not knowledge."""
+"""Standard deviation, relative to the largest output, that rounding alone causes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +38,7 @@ class Noise:
     variance
         ``(k,)`` variance of one value; NaN if nothing was asked twice.
     dof
-        Degrees of freedom behind it.
+        Its degrees of freedom.
     repeats
         ``(m,)`` how often each unit was asked (its values are averages).
     anchor_repeats
@@ -49,10 +53,10 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class ShapleyPosterior:
-    """Posterior of φ in v(z) = base + zᵀφ + ε with Σφ = v(1) − v(0) imposed.
+    """Posterior of φ in v(z) = base + zᵀφ + ε with the constraint Σφ = v(1) − v(0).
 
     Weights come from the strata (coalition sizes), so that the target of the regression is the
-    Shapley value whatever was drawn. On pairs only the half difference (v(z) − v(1−z))/2 speaks,
+    Shapley value whatever was drawn. Pairs are reduced to the half difference (v(z) − v(1−z))/2,
     which removes every interaction of even order.
 
     Parameters
@@ -66,7 +70,7 @@ class ShapleyPosterior:
     base, total
         ``(k,)`` v(0), and v(1) − v(0).
     noise
-        What is known of the model's noise; ``None`` for a deterministic model.
+        The model's noise; ``None`` for a deterministic model.
     """
 
     geometry: Geometry
@@ -76,10 +80,10 @@ class ShapleyPosterior:
     total: Floats
     noise: Noise | None = None
 
-    @once
-    def _target(self) -> Floats:
-        """Response of the units after the plane's point (total/d)·1 is taken off, ``(m, k)``."""
-        return np.asarray(self.response - np.multiply.outer(self.geometry.middle, self.total))
+    @cached_property
+    def _scale(self) -> Floats:
+        pair = () if self.y_complement is None else (self.y_complement,)
+        return output_scale(self.y, *pair, self.base, self.total)
 
     @property
     def response(self) -> Floats:
@@ -88,131 +92,106 @@ class ShapleyPosterior:
             return np.asarray((self.y - self.y_complement) * 0.5)
         return np.asarray(self.y - self.base)
 
-    @once
-    def _off(self) -> Floats:
-        """What the mean is off the plane's point, up to a constant, ``(d, k)``."""
-        g, d = self.geometry, self.geometry.d
-        target = self._target * g.heavy[:, None]
-        rhs = sum(z.T @ target[part] for part, z in g.signed())
-        if g.prior.precision != 0:
-            lam, m = g.prior.precisions(d), g.prior.means(d)
-            rhs += lam[:, None] * (m[:, None] - self.total / d)
-        return np.asarray(g.v @ rhs)
+    @cached_property
+    def _target(self) -> Floats:
+        """Response less that of equal importances total/d, over its scale, ``(m, k)``."""
+        g = self.geometry
+        size = g.sizes - g.d / 2 if g.paired else g.sizes
+        return np.asarray((self.response - np.outer(size / g.d, self.total)) / self._scale)
 
-    @once
+    @cached_property
     def mean(self) -> Floats:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
-        d = self.geometry.d
-        phi = self.total / d + self._off
-        return np.asarray(phi + (self.total - phi.sum(axis=0)) / d)
+        g = self.geometry
+        equal = self.total / g.d
+        prior = (g.prior.means(g.d)[:, None] - equal) / self._scale
+        right = g.prior.precisions(g.d)[:, None] * prior
+        target = self._target * g.unit_weights[:, None]
+        for part, z in g.signed():
+            right += z.T @ target[part]
+        phi = equal + (g.v @ right) * self._scale
+        return np.asarray(phi + (self.total - phi.sum(axis=0)) / g.d)
 
-    @once
+    @property
     def residual(self) -> Floats:
-        """What the additive explanation leaves of the response, ``(m, k)``."""
-        phi = self.mean - self.total / self.geometry.d
+        """Residuals of the additive explanation, ``(m, k)``."""
+        return self._residual * self._scale
+
+    @cached_property
+    def _residual(self) -> Floats:
+        phi = (self.mean - self.total / self.geometry.d) / self._scale
         out = self._target.copy()
         for part, z in self.geometry.signed():
             out[part] -= z @ phi
         return out
 
-    @once
-    def _squared(self) -> Floats:
-        """Squares of the residuals, ``(m, k)``."""
-        return np.asarray(np.square(self.residual))
+    @cached_property
+    def _covariance(self) -> Floats:
+        """Scale matrix ``(d, d, k)`` of outputs divided by their scale.
 
-    @once
-    def _misfit(self) -> Floats:
-        """Squared misfits of the units as they enter the sandwich, ``(m, k)``.
-
-        They are taken as e²/(1−h), right on average: pairs are few and leverages large, where
-        HC3's e²/(1−h)² doubles the variance. That they are few is for `dof` to say.
+        Squared residuals enter as e²/(1−h), which is unbiased: units are few and leverages large,
+        where HC3's e²/(1−h)² doubles the variance. That they are few is left to `dof`.
         """
-        g = self.geometry
-        square = self._squared * g.factor[:, None]
-        if self.noise is not None:  # a stratum asked in full has no misfit left, but noise
-            square += ((1 - g.thinning) * np.square(g.heavy))[:, None] * self.unit_noise
-        return np.asarray(square)
-
-    @once
-    def _pull(self) -> Floats | None:
-        """Squares of what the prior adds to the meat's diagonal, ``(d, k)``; none if it is flat."""
         g, d = self.geometry, self.geometry.d
-        if g.prior.precision == 0:
-            return None
-        lam, m = g.prior.precisions(d), g.prior.means(d)
-        shrunk = np.maximum(1 - lam * np.diag(g.v), 1e-8)[:, None]
-        return np.asarray((lam[:, None] * (self.mean - m[:, None]) / shrunk) ** 2)
-
-    @once
-    def _plain(self) -> tuple[Floats, Floats]:
-        """What is added to the sandwich, ``(k,)`` each: as a multiple of V, and of the identity.
-
-        With hardly more units than parameters the sandwich can miss features altogether: some
-        of the plain variance then, which is soon nothing. And an additive game leaves rounding
-        only, which no residual tells the size of.
-        """
-        g = self.geometry
-        spare = max(len(self.y) - g.spent, 1.0)
-        share = g.heavy @ self._squared * (g.thin[0] / spare**3)
-        if spare < SPARE and self.noise is None:
-            share = share + g.thin[0] * self._by_accident(spare)
-        largest = np.maximum(np.maximum.reduce(self.y), -np.minimum.reduce(self.y))
-        return share, g.thin[1] * np.square(ROUNDOFF * np.maximum(largest, np.abs(self.base)))
-
-    def _by_accident(self, spare: float) -> Floats:
-        """Variance ``(k,)`` of what may be missed where nothing is left over by few units.
-
-        A term of three players is not there in most pairs. What ``spare`` units more than there
-        are parameters do not show is taken for `UNTOUCHED`^spare of the response.
-        """
-        target = np.square(self._target)
-        exact = self._squared.max(axis=0) <= EXACT**2 * target.max(axis=0)
-        size = self.geometry.heavy @ target / max(float(self.geometry.heavy.sum()), 1e-300)
-        return np.where(exact, UNTOUCHED**spare * size, 0.0)
-
-    @once
-    def deviation(self) -> Floats:
-        """Roots of the diagonal of `scale_matrix`, ``(d, k)``: all that intervals take."""
-        g = self.geometry
-        out = np.zeros(self.mean.shape)
-        for part, squares in g.reached():
-            out += squares.T @ self._misfit[part]
-        if self._pull is not None:
-            out += np.square(g.v) @ self._pull
-        share, least = self._plain
-        out += np.multiply.outer(g.v.diagonal(), share)
+        fpc, weights = g.finite_population_correction[:, None], g.unit_weights[:, None]
+        square = fpc * weights * np.square(self._residual) / slack(g.leverage)[:, None]
+        if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
+            square += (1 - fpc) * weights * self.unit_noise / squared(self._scale)
+        root, u = np.sqrt(weights), np.sqrt(square)
+        units = (((root[part] * z) @ g.v, u[part]) for part, z in g.signed())
+        out = covariance(chain(units, [(g.v, self._prior_pull)]), d, self.y.shape[1])
+        out += g.v[:, :, None] * self._homoscedastic
         if self.noise is not None:
-            out += np.einsum("iik->ik", self.anchor_share(self.noise))
-        return np.asarray(np.sqrt(np.maximum(out + least, 0.0)))
-
-    @once
-    def scale_matrix(self) -> Floats:
-        """Sandwich (HC2, finite population) scale matrix of φ, ``(d, d, k)``."""
-        g, d, k = self.geometry, self.geometry.d, self.y.shape[1]
-        u = np.sqrt(self._misfit)
-        meat = np.zeros((k, d, d))
-        for part, z in g.signed():
-            for j in range(k):
-                zu = z * u[part, j : j + 1]
-                meat[j] += zu.T @ zu
-        at = np.arange(d)
-        if self._pull is not None:
-            meat[:, at, at] += self._pull.T
-        out = np.empty((d, d, k))
-        for j in range(k):
-            out[:, :, j] = g.v @ meat[j] @ g.v
-        share, least = self._plain
-        out += g.v[:, :, None] * share
-        if self.noise is not None:
-            out += self.anchor_share(self.noise)
-        out[at, at] += least
+            out += self.anchor_share(self.noise) / squared(self._scale)
+        largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
+        rounding = fpc.max() * np.square(ROUNDOFF * largest / self._scale)
+        out[np.arange(d), np.arange(d)] += rounding
         return out
 
     @property
+    def _prior_pull(self) -> Floats:
+        """Λ(φ* − m), ``(d, k)``: what the prior adds to the scores of the units."""
+        g = self.geometry
+        lam, m = g.prior.precisions(g.d)[:, None], g.prior.means(g.d)[:, None]
+        return np.asarray(
+            lam * ((self.mean - m) / self._scale) / slack(lam * g.v.diagonal()[:, None])
+        )
+
+    @property
+    def _homoscedastic(self) -> Floats:
+        """Multiple ``(k,)`` of V that is added to the sandwich.
+
+        With hardly more units than parameters the sandwich can miss features altogether. The
+        homoscedastic variance over the square of the spare units is added, which soon vanishes. A
+        perfect fit of few units may have missed an interaction, which most pairs do not show:
+        `MISS_PROBABILITY`^spare of the response's variance is added for that.
+        """
+        g = self.geometry
+        mean_fpc = float(g.finite_population_correction.mean())
+        spare = max(len(self.y) - g.n_parameters, 1.0)
+        square, target = np.square(self._residual), np.square(self._target)
+        out = g.unit_weights @ square / spare**3
+        if spare < ENOUGH_SPARE and self.noise is None:
+            perfect = square.max(axis=0) <= PERFECT_FIT**2 * target.max(axis=0)
+            size = g.unit_weights @ target / g.unit_weights.sum()
+            out = out + np.where(perfect, MISS_PROBABILITY**spare * size, 0.0)
+        return np.asarray(mean_fpc * out)
+
+    @cached_property
+    def scale_matrix(self) -> Floats:
+        """Sandwich (HC2, with finite population correction) scale matrix of φ, ``(d, d, k)``."""
+        return self._covariance * squared(self._scale)
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Equal-tailed intervals of the features; right for outputs up to 1e300, too."""
+        standard = Belief(self.mean / self._scale, self._covariance, self.dof).interval(level)
+        return Interval(standard.lower * self._scale, standard.upper * self._scale, level)
+
+    @property
     def _noise_variance(self) -> Floats:
-        """Variance of one value, ``(k,)``; if nothing was repeated, all that is left over."""
+        """Variance of one value, ``(k,)``; if nothing was repeated, the residual variance."""
         known = np.zeros(self.y.shape[1]) if self.noise is None else self.noise.variance
-        worst = 2.0 * np.mean(self._squared, axis=0)
+        worst = 2.0 * np.mean(np.square(self._residual), axis=0) * squared(self._scale)
         return np.where(np.isnan(known), worst, known)
 
     @property
@@ -224,10 +203,12 @@ class ShapleyPosterior:
         return np.asarray(each / self.noise.repeats[:, None])
 
     def anchor_share(self, noise: Noise) -> Floats:
-        """Noise of v(0) and v(1), carried through the constraint and the unpaired offsets."""
+        """Covariance ``(d, d, k)`` of φ due to noise in v(0) and v(1).
+
+        They enter through the constraint, and without pairs through v − base as well.
+        """
         g, d = self.geometry, self.geometry.d
-        lam = g.prior.precisions(d)
-        to_total = (1.0 - g.v @ lam) / d
+        to_total = (1.0 - g.v @ g.prior.precisions(d)) / d
         to_base = -to_total
         if self.y_complement is None:
             pull_total, pull_base = np.zeros(d), np.zeros(d)
@@ -241,61 +222,64 @@ class ShapleyPosterior:
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
 
-    @once
+    @cached_property
     def dof(self) -> float:
-        """Units less the parameters they were spent on, as far as they share alike.
+        """Degrees of freedom: spare units times their effective share.
 
-        Satterthwaite's, for sandwiches after Bell and McCaffrey (2002): a variance that a few
-        units decide is known as badly as that of a few. Fewer if little is known of the noise.
+        Satterthwaite's, for sandwiches after Bell and McCaffrey (2002): a variance that few units
+        decide is as uncertain as that of few units. Fewer if little is known of the noise.
         """
-        own = max((len(self.y) - self.geometry.spent) * self.geometry.even, 1.0)
+        g = self.geometry
+        dof = max((len(self.y) - g.n_parameters) * g.effective_share, 1.0)
         if self.noise is None:
-            return own
-        thin = self.geometry.thinning
-        w2 = self.geometry.weights**2
-        misfit = float(np.sum(w2 * thin * (self._squared).mean(axis=1)))
-        noise = float(np.sum(w2 * (1 - thin) * self.unit_noise.mean(axis=1)))
+            return dof
+        fpc, w2 = g.finite_population_correction, np.square(g.weights)
+        square = np.square(self._residual) * squared(self._scale)
+        misfit = float(np.sum(w2 * fpc * square.mean(axis=1)))
+        noise = float(np.sum(w2 * (1 - fpc) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
-            return own
-        spread = misfit**2 / own + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
+            return dof
+        spread = misfit**2 / dof + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
         return max((misfit + noise) ** 2 / spread, 1.0)
 
-    @once
+    @cached_property
     def belief(self) -> Belief:
-        """What is believed about φ."""
-        return Belief.of(self.mean, self.deviation, self.dof, lambda: self.scale_matrix)
+        """Student-t belief about φ."""
+        return Belief(self.mean, self.scale_matrix, self.dof)
 
-    @once
+    @cached_property
     def _row_errors(self) -> tuple[Floats, Floats]:
-        """Weighted squared residuals and weighted squared deviations of v over the rows."""
-        w, y, other = self.geometry.weights, self.y, self.y_complement
-        if other is None:
-            mean = w @ y / w.sum()
-            return w @ self._squared, w @ (y - mean) ** 2
+        """Weighted squared residuals and squared deviations of the coalitions' v, ``(k,)`` each."""
+        w, y, square = self.geometry.weights, self.y / self._scale, np.square(self._residual)
+        if self.y_complement is None:
+            return w @ square, w @ np.square(y - w @ y / w.sum())
+        other = self.y_complement / self._scale
         middle = (y + other) / 2
         mean = w @ middle / w.sum()
-        even = middle - (self.base + self.total / 2)
-        spread = w @ ((y - mean) ** 2 + (other - mean) ** 2)
-        return 2 * (w @ (self._squared + even**2)), spread
+        even = middle - (self.base + self.total / 2) / self._scale
+        spread = w @ (np.square(y - mean) + np.square(other - mean))
+        return 2 * (w @ (square + np.square(even))), spread
 
     @property
     def n(self) -> int:
-        """Rows of the regression."""
-        return int(len(self.y) * self.geometry.rows)
+        """Number of coalitions."""
+        return len(self.y) * (2 if self.geometry.paired else 1)
 
     @property
-    def s2(self) -> Floats:
-        """The paper's s² over the rows, ``(k,)``."""
+    def _s2(self) -> Floats:
+        """The paper's s² (Eq. 7) over the coalitions, ``(k,)``."""
         p, d = self.geometry.prior, self.geometry.d
-        pull = p.precisions(d)[:, None] * (self.mean - p.means(d)[:, None]) ** 2
-        return np.asarray((self._row_errors[0] + pull.sum(axis=0)) / self.n)
+        pull = p.precisions(d) @ np.square((self.mean - p.means(d)[:, None]) / self._scale)
+        return np.asarray((self._row_errors[0] + pull) / self.n)
 
     @property
     def error(self) -> ErrorPosterior:
-        """Posterior of the error ε of the additive explanation over the coalitions."""
+        """Posterior of the error ε of the additive explanation over the coalitions (Eq. 8)."""
         p = self.geometry.prior
         dof = p.n0 + self.n
-        return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + self.n * self.s2) / dof))
+        sigma0_sq = p.sigma0_sq / self._scale / self._scale
+        scale = np.sqrt((p.n0 * sigma0_sq + self.n * self._s2) / dof)
+        return ErrorPosterior(dof, scale * self._scale)
 
     @property
     def r2(self) -> Floats:
@@ -307,24 +291,24 @@ class ShapleyPosterior:
     def predictive_variance(self, Z: Design) -> Floats:
         """Return var v(z) = (zᵀVz + 1)·s²·N/(N−2) (Eq. 11), ``(n, k)``."""
         z = np.asarray(Z, dtype=np.bool_) - 0.5
-        spread = np.einsum("ij,ij->i", z @ self.geometry.v, z) + 1.0
+        spread = np.vecdot(z @ self.geometry.v, z) + 1.0
         factor = self.n / (self.n - 2) if self.n > 2 else np.inf
-        return np.asarray(spread[:, None] * self.s2 * factor)
+        return np.asarray(spread[:, None] * self._s2 * squared(self._scale) * factor)
 
 
 def sandwich_total(masks: Masks, residual: Floats, *, paired: bool) -> Floats:
     """Total variance of φ, ``(k,)``, of a regression on left-out residuals ``(m, k)`` of a guess.
 
-    What a guess that never saw a unit gets wrong there is a random sample of what it gets wrong
-    everywhere, whatever the guess is; hyper-parameters did see it, so that this is a lower bound.
-    A pair stands for two rows of m, so that leverage tells; residuals of single coalitions are
-    taken as they are.
+    Residuals at units that a guess never saw are a random sample of its residuals, whatever the
+    guess is; its hyper-parameters did see them, so that this is a lower bound. Pairs are corrected
+    for leverage, single coalitions are not.
     """
     g = Geometry.of(masks, paired=paired, uniform=True)
-    square = g.thinning[:, None] * residual**2
+    square = g.finite_population_correction[:, None] * np.square(residual)
     if paired:
-        square = square / np.maximum(1 - g.leverage, 1e-8)[:, None]
-    heavy, out = g.heavy**2, np.zeros(residual.shape[1])
-    for part, squares in g.reached():
-        out += (squares.sum(axis=1) * heavy[part]) @ square[part]
+        square /= slack(g.leverage)[:, None]
+    out = np.zeros(residual.shape[1])
+    for part, z in g.signed():
+        total = np.square(z @ g.v).sum(axis=1) * np.square(g.unit_weights[part])
+        out += total @ square[part]
     return out

@@ -1,4 +1,4 @@
-"""Coalition sizes as strata: how many coalitions each has and what they weigh together."""
+"""Coalition sizes as strata: their numbers of coalitions, and their weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from credex.typing import Floats, Ints, Masks, Weights
 
-SMALLEST_CELL = 2
+MIN_CELL = 2
 """Strata are joined with their neighbour until a cell holds this many draws."""
 
 
@@ -23,7 +23,7 @@ class Strata:
     d, paired
         What they were made for.
     count
-        ``(S,)`` number of coalitions (of pairs) in each stratum; infinite where above 1e300.
+        ``(S,)`` number of coalitions (of pairs) in each stratum; at most 1e300.
     mass
         ``(S,)`` share of the Shapley kernel's total weight, sums to one.
     """
@@ -35,40 +35,33 @@ class Strata:
 
     def index(self, masks: Masks) -> Ints:
         """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
-        return self.of_sizes(masks @ np.ones(self.d))
-
-    def of_sizes(self, sizes: Floats) -> Ints:
-        """Stratum of masks of these sizes, ``(n,)``."""
-        size = sizes.astype(np.int64)
+        size = (masks @ np.ones(self.d)).astype(np.int64)
         return np.asarray((np.minimum(size, self.d - size) if self.paired else size) - 1)
 
     def weigh(self, stratum: Ints) -> tuple[Weights, Floats]:
         """Weights (mean one) and asked fractions of units drawn uniformly within strata.
 
-        A stratum's units share its mass equally: drawn often, each weighs less. Strata with fewer
-        than two draws are joined with the next one, unless all of theirs are asked.
+        A stratum's units share its mass equally. Strata with fewer than two draws are joined with
+        the next one, unless they were asked in full.
         """
-        total = np.bincount(stratum, minlength=len(self.count))
-        # by stratum first: there are few of them
-        w = self.mass / np.maximum(total, 1)
-        if total.min() >= SMALLEST_CELL:  # every stratum is a cell: nothing to join
-            fraction = total / self.count
-        else:
-            cell = self._cells(total)
-            got, due = np.bincount(cell, w * total), np.bincount(cell, self.mass)
-            w *= (due / np.where(got > 0, got, 1.0))[cell]
-            fraction = (np.bincount(cell, total) / np.bincount(cell, self.count))[cell]
-        w *= len(stratum) / (w @ total)
+        drawn = np.bincount(stratum, minlength=len(self.count))
+        cell = self._cells(drawn)
+        w = self.mass / np.maximum(drawn, 1)
+        got, due = np.bincount(cell, w * drawn), np.bincount(cell, self.mass)
+        w *= (due / np.where(got > 0, got, 1.0))[cell]
+        w *= len(stratum) / (w @ drawn)
+        fraction = (np.bincount(cell, drawn) / np.bincount(cell, self.count))[cell]
         return w[stratum], fraction[stratum]
 
     def _cells(self, drawn: Ints) -> Ints:
+        """Number the cells, ``(S,)``: strata that are weighted together."""
         cells: list[int] = []
         current, members, got = 0, 0, 0
-        for n, there in zip(drawn.tolist(), self.count.tolist(), strict=True):
+        for n, count in zip(drawn.tolist(), self.count.tolist(), strict=True):
             cells.append(current)
             members, got = members + 1, got + n
-            complete = members == 1 and n == there
-            if got >= SMALLEST_CELL or complete:
+            complete = members == 1 and n == count
+            if got >= MIN_CELL or complete:
                 current, members, got = current + 1, 0, 0
         cell = np.array(cells, dtype=np.int64)
         if members and current > 0:
