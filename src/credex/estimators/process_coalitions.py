@@ -21,9 +21,9 @@ from credex.estimators.process_surrogate import process_forecast
 from credex.estimators.shapley import ShapleyRecipe
 from credex.history import History
 from credex.posteriors import Belief
-from credex.posteriors.coalitions_gp import AllCoalitions
-from credex.posteriors.surrogate_gp import SurrogateGP
-from credex.posteriors.surrogate_kernel import Kernel
+from credex.posteriors.functionals import ShapleyFromCoalitions
+from credex.posteriors.kernel import Kernel
+from credex.posteriors.process import Observations, ProcessPosterior
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats
 
@@ -43,7 +43,7 @@ class GaussianSingleRecipe(ShapleyRecipe):
         prior = settings.prior.only(self.active)
         self._expected, self._ease = prior.means(self.d), prior.eases(self.d)
         self._hyper: Kernel | None = None
-        self._gp: tuple[int, SurrogateGP] | None = None
+        self._gp: tuple[int, ProcessPosterior] | None = None
 
     @property
     def minimum(self) -> int:
@@ -60,18 +60,19 @@ class GaussianSingleRecipe(ShapleyRecipe):
         first, y, _, _ = self.units()
         return np.vstack([ends, first]), np.vstack([self.base, self.full, y])
 
-    def gp(self) -> SurrogateGP:
+    def gp(self) -> ProcessPosterior:
         """The posterior of what was asked, on the plane Σφ = f(x) − base."""
         n = self.asked.rows.n if self.settings.noisy else min(self.asked.rows.n, MOST_UNITS)
         if self._gp is None or self._gp[0] != n:
             m, y = self._rows()
             m, y = (m, y) if self.settings.noisy else (m[: n + 2], y[: n + 2])
-            found = SurrogateGP.fit(
-                *(m, m, y, AllCoalitions(self.d)),
+            found = ProcessPosterior.fit(
+                Observations.of(
+                    ShapleyFromCoalitions(self.d), m, y, expected=self._expected
+                ),
                 noisy=self.settings.noisy,
                 start=self._hyper if self.looks else None,
                 looks=self.looks,
-                expected=self._expected,
                 ease=self._ease,
             )
             self._gp, self._hyper = (n, found), found.kernel
@@ -94,9 +95,8 @@ class GaussianSingleRecipe(ShapleyRecipe):
         if self.settings.noisy or g.state is None or self.asked.rows.n <= MOST_UNITS:
             return belief, False
         m, y = self._rows()
-        m, y = m[2:], y[2:] - (m[2:] @ self._expected)[:, None]
-        guess = g.state.predict(m[MOST_UNITS:]) + g.top
-        return corrected(self, belief, m > 0.5, y[MOST_UNITS:] - guess)
+        residual = y[MOST_UNITS + 2 :] - g.state.predict(m[MOST_UNITS + 2 :])
+        return corrected(self, belief, m[2:] > 0.5, residual)
 
     def _of_process(self) -> Belief:
         g, d = self.gp(), self.d

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from credex.designs.focused import plan, signs
+from credex.designs.focused import plan
 from credex.designs.samplers import Candidates, Predictive
 from credex.designs.sequences import ShapleySequence
 from credex.designs.stream import MaskStream
@@ -25,13 +23,13 @@ from credex.estimators.noise import anchor_variance
 from credex.estimators.shapley import ShapleyRecipe
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior
-from credex.posteriors.evidence import default_kernel
-from credex.posteriors.gp import Conditioned, GPPosterior, fit_kernel
-from credex.posteriors.mask_kernel import MaskKernel
+from credex.posteriors.functionals import ShapleyFromPairs
+from credex.posteriors.kernel import Kernel
+from credex.posteriors.process import Conditioned, Observations, ProcessPosterior, fit_kernel
 from credex.posteriors.strata import strata
 from credex.posteriors.student import quantile
 from credex.stopping import Forecast, RelativeWidth, Width
-from credex.typing import Floats
+from credex.typing import Floats, Masks
 
 QUICK = 15
 """Steps of the hyper-parameter search between batches; the last fit takes as many as it needs."""
@@ -58,8 +56,8 @@ class GaussianRecipe(ShapleyRecipe):
         refuse_linear_only(settings)
         prior = settings.prior.only(self.active)
         self._expected, self._ease = prior.means(self.d), prior.eases(self.d)
-        self._kernel: MaskKernel | None = None
-        self._gp: tuple[int, GPPosterior] | None = None
+        self._kernel: Kernel | None = None
+        self._gp: tuple[int, ProcessPosterior] | None = None
         self._later: MaskStream | None = None
 
     @property
@@ -67,43 +65,36 @@ class GaussianRecipe(ShapleyRecipe):
         """One pair is enough to say something, with wide intervals."""
         return int(min(4 + self._repeat_cost, self.everything))
 
-    def _pairs(self) -> tuple[Floats, Floats]:
-        """Signs ``(n, d)`` and half differences ``(n, k)``; row 0: the full and the empty mask.
-
-        What the prior expects is taken off: the process models the rest.
-        """
+    def _pairs(self) -> tuple[Masks, Floats]:
+        """Masks ``(n, d)`` and half differences ``(n, k)``; row 0: the full and the empty mask."""
         half = (self.full - self.base)[None, :] / 2
-        s = np.ones((1, self.d))
+        masks = np.ones((1, self.d), dtype=np.bool_)
         if self.asked.rows.n >= 2:
             first, y, other, _ = self.units()
-            s = np.vstack([s, signs(first)])
+            masks = np.vstack([masks, first])
             half = np.vstack([half, (y - (y if other is None else other)) / 2])
-        return s, half - 0.5 * (s @ self._expected)[:, None]
+        return masks, half
 
-    def _early(self) -> tuple[Floats, Floats]:
+    def _observed(self) -> Observations:
         """The pairs the process is fitted on: all, or those before it hands over."""
-        s, y = self._pairs()
-        return (s, y) if self.settings.noisy else (s[: MOST_UNITS + 1], y[: MOST_UNITS + 1])
+        n = None if self.settings.noisy else MOST_UNITS + 1
+        masks, y = self._pairs()
+        functional = ShapleyFromPairs(self.d, chosen=self._chosen)
+        return Observations.of(functional, masks[:n], y[:n], expected=self._expected)
 
-    def gp(self) -> GPPosterior:
+    def gp(self) -> ProcessPosterior:
         """The process of what was asked, without what came after it handed over."""
         n = self.asked.rows.n if self.settings.noisy else min(self.asked.rows.n, 2 * MOST_UNITS)
         if self._gp is None or self._gp[0] != n:
-            s, y = self._early()
-            start = self._kernel if self.looks else None
-            found = GPPosterior.fit(
-                s,
-                y,
-                start=start,
+            found = ProcessPosterior.fit(
+                self._observed(),
+                start=self._kernel if self.looks else None,
                 noisy=self.settings.noisy,
                 looks=self.looks,
                 ease=self._ease,
-                chosen=self._chosen,
                 noise=self._noise,
             )
-            self._gp = (n, replace(found, mean=found.mean + self._expected[:, None]))
-            if found.state is not None:
-                self._kernel = found.state.kernel
+            self._gp, self._kernel = (n, found), found.kernel
         return self._gp[1]
 
     @property
@@ -142,14 +133,12 @@ class GaussianRecipe(ShapleyRecipe):
             known = self._gp[1].state
             if known is not None:
                 return known
-        s, y = self._pairs()
-        if len(s) == 1:
-            start = replace(default_kernel(self.d), noisy=self.settings.noisy, ease=self._ease)
-            return Conditioned.of(start, s, y)
-        self._kernel = fit_kernel(
-            s, y, start=self._kernel, max_iter=QUICK, noisy=self.settings.noisy, ease=self._ease
+        data = self._observed()
+        kernel = fit_kernel(
+            data, start=self._kernel, max_iter=QUICK, noisy=self.settings.noisy, ease=self._ease
         )
-        return Conditioned.of(self._kernel, s, y)
+        self._kernel = kernel if len(data.Y) > 1 else None
+        return Conditioned(kernel, data)
 
     def _belief(self) -> tuple[Belief, bool]:
         """Belief about the importances, and whether later pairs corrected the process."""
@@ -158,9 +147,9 @@ class GaussianRecipe(ShapleyRecipe):
             return never_certain(g.belief, self.full), False
         if g.state is None or self.asked.rows.n <= 2 * MOST_UNITS:
             return g.belief, False
-        s, y = self._pairs()
-        residual = y[MOST_UNITS + 1 :] - g.state.predict(s[MOST_UNITS + 1 :])
-        return corrected(self, g.belief, s[1:] > 0, residual)
+        masks, y = self._pairs()
+        residual = y[MOST_UNITS + 1 :] - g.state.predict(masks[MOST_UNITS + 1 :])
+        return corrected(self, g.belief, masks[1:], residual)
 
     def fit(self) -> Estimate | None:
         """Fit what was asked."""
@@ -176,7 +165,7 @@ class GaussianRecipe(ShapleyRecipe):
             spread_over(belief, self.active),
             error,
             r2,
-            exact=bool(self.gp().exact),
+            exact=False,
             posterior="gp",
             intercept=self.base,
             local_prediction=self.base + belief.mean.sum(axis=0),
@@ -215,7 +204,7 @@ class GaussianRecipe(ShapleyRecipe):
             level,
         )
 
-    def _ahead(self, g: GPPosterior, now: Floats, allowed: Floats) -> float:
+    def _ahead(self, g: ProcessPosterior, now: Floats, allowed: Floats) -> float:
         """Queries until widths ``now (d, k)`` shrink to ``allowed``."""
         state = g.state
         if state is None or bool(np.all(now <= allowed)):
@@ -228,8 +217,8 @@ class GaussianRecipe(ShapleyRecipe):
         steps = min(ahead, len(units))
         if steps == 0:
             return float(left)
-        _, gains = plan(state, signs(units), steps)
-        start = np.maximum(np.diag(state.unit_covariance()), 1e-300)
+        _, gains = plan(state, units, steps)
+        start = np.maximum(np.diag(state.covariance), 1e-300)
         after = np.maximum(1 - np.cumsum(gains, axis=0) / start, 1e-12)  # (steps, d)
         met = np.all(np.sqrt(after)[:, :, None] * now <= allowed, axis=(1, 2))
         if met.any():

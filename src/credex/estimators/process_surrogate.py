@@ -11,10 +11,10 @@ from credex.estimators.surrogate import SurrogateRecipe
 from credex.history import History
 from credex.kernels import Exponential
 from credex.posteriors import Belief, ErrorPosterior, ExactPosterior
-from credex.posteriors.functionals import AllMasks, Pool
+from credex.posteriors.functionals import SurrogateOverMasks, SurrogateOverPool
+from credex.posteriors.kernel import Kernel
+from credex.posteriors.process import Observations, ProcessPosterior
 from credex.posteriors.student import quantile
-from credex.posteriors.surrogate_gp import SurrogateGP
-from credex.posteriors.surrogate_kernel import Kernel
 from credex.stopping import Forecast, RelativeWidth, Width
 from credex.typing import Floats, Masks
 
@@ -51,14 +51,14 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         self._expected = settings.prior.means(self.d)
         self._ease = settings.prior.eases(self.d)
         self._hyper: Kernel | None = None
-        self._gp: tuple[int, SurrogateGP] | None = None
+        self._gp: tuple[int, ProcessPosterior] | None = None
 
-    def _over(self) -> AllMasks | Pool:
+    def _over(self) -> SurrogateOverMasks | SurrogateOverPool:
         """What the coefficients project over: all masks, or a pool of unasked perturbations."""
         d = self.d
         if self.by_masks:
             steps = np.arange(d + 1)[:, None] > np.arange(d)  # s present, s = 0 … d
-            return AllMasks(np.asarray(self.kernel.weights(steps, self.origin)))
+            return SurrogateOverMasks(np.asarray(self.kernel.weights(steps, self.origin)))
 
         def draw() -> tuple[Floats, Floats]:
             p = self.neighbourhood.perturb(self.settings.seed + POOL_SEED, 0, POOL)
@@ -66,7 +66,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
 
         coordinates, design = draw()
         weights = np.asarray(self.kernel.weights(design, self.origin))
-        return Pool(coordinates, design, weights)
+        return SurrogateOverPool(coordinates, design, weights)
 
     def _rows(self) -> tuple[Floats, Floats, Floats]:
         """Coordinates ``(n, p)``, design ``(n, d)`` and outputs ``(n, k)`` of what was asked."""
@@ -83,22 +83,17 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         drawn = self.neighbourhood.perturb(self.settings.seed, 0, rows.n)
         return drawn.coordinates(), design, y
 
-    def gp(self) -> SurrogateGP:
+    def gp(self) -> ProcessPosterior:
         """The posterior of what was asked."""
         n = self.asked.rows.n
         if self._gp is None or self._gp[0] != n:
             x, m, y = self._rows()
-            found = SurrogateGP.fit(
-                x,
-                m,
-                y,
-                self._over(),
+            found = ProcessPosterior.fit(
+                Observations.of(self._over(), m, y, coordinates=x, expected=self._expected),
                 noisy=self.settings.noisy,
                 start=self._hyper if self.looks else None,
                 looks=self.looks,
-                expected=self._expected,
                 ease=self._ease,
-                weights=np.asarray(self.kernel.weights(m, self.origin)),
             )
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]
@@ -135,7 +130,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
             unseen=unseen.never,
         )
 
-    def _misfit(self, g: SurrogateGP) -> tuple[ErrorPosterior, Floats]:
+    def _misfit(self, g: ProcessPosterior) -> tuple[ErrorPosterior, Floats]:
         """Error of the linear explanation over what was asked, and its weighted R²."""
         rows, p = self.asked.rows, self.settings.prior
         k = len(g.intercept)
@@ -165,7 +160,7 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
 
 def process_forecast(
     recipe: Recipe,
-    g: SurrogateGP,
+    g: ProcessPosterior,
     belief: Belief,
     *,
     limits: Width | RelativeWidth,
