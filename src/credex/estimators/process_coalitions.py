@@ -67,13 +67,14 @@ class GaussianSingleRecipe(ShapleyRecipe):
             m, y = self._rows()
             m, y = (m, y) if self.settings.noisy else (m[: n + 2], y[: n + 2])
             found = ProcessPosterior.fit(
-                Observations.of(
-                    ShapleyFromCoalitions(self.d), m, y, expected=self._expected
+                Observations(
+                    *(ShapleyFromCoalitions(self.d), m, y),
+                    expected=self._expected,
+                    ease=self._ease,
+                    noisy=self.settings.noisy,
                 ),
-                noisy=self.settings.noisy,
                 start=self._hyper if self.looks else None,
                 looks=self.looks,
-                ease=self._ease,
             )
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]

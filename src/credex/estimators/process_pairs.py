@@ -80,7 +80,14 @@ class GaussianRecipe(ShapleyRecipe):
         n = None if self.settings.noisy else MOST_UNITS + 1
         masks, y = self._pairs()
         functional = ShapleyFromPairs(self.d, chosen=self._chosen)
-        return Observations.of(functional, masks[:n], y[:n], expected=self._expected)
+        return Observations(
+            functional,
+            masks[:n],
+            y[:n],
+            expected=self._expected,
+            ease=self._ease,
+            noisy=self.settings.noisy,
+        )
 
     def gp(self) -> ProcessPosterior:
         """The process of what was asked, without what came after it handed over."""
@@ -89,9 +96,7 @@ class GaussianRecipe(ShapleyRecipe):
             found = ProcessPosterior.fit(
                 self._observed(),
                 start=self._kernel if self.looks else None,
-                noisy=self.settings.noisy,
                 looks=self.looks,
-                ease=self._ease,
                 noise=self._noise,
             )
             self._gp, self._kernel = (n, found), found.kernel
@@ -134,9 +139,7 @@ class GaussianRecipe(ShapleyRecipe):
             if known is not None:
                 return known
         data = self._observed()
-        kernel = fit_kernel(
-            data, start=self._kernel, max_iter=QUICK, noisy=self.settings.noisy, ease=self._ease
-        )
+        kernel = fit_kernel(data, start=self._kernel, max_iter=QUICK)
         self._kernel = kernel if len(data.Y) > 1 else None
         return Conditioned(kernel, data)
 

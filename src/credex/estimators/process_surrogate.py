@@ -89,11 +89,15 @@ class GaussianSurrogateRecipe(SurrogateRecipe):
         if self._gp is None or self._gp[0] != n:
             x, m, y = self._rows()
             found = ProcessPosterior.fit(
-                Observations.of(self._over(), m, y, coordinates=x, expected=self._expected),
-                noisy=self.settings.noisy,
+                Observations(
+                    *(self._over(), m, y),
+                    coordinates=x,
+                    expected=self._expected,
+                    ease=self._ease,
+                    noisy=self.settings.noisy,
+                ),
                 start=self._hyper if self.looks else None,
                 looks=self.looks,
-                ease=self._ease,
             )
             self._gp, self._hyper = (n, found), found.kernel
         return self._gp[1]

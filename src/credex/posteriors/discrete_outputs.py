@@ -17,7 +17,6 @@ measures them on other games.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,9 +54,9 @@ class DiscreteOutputs:
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> votes = rng.integers(0, 2, size=(50, 1)) * 1.0
-    >>> DiscreteOutputs.of(votes, lambda: np.ones((50, 1))).degree
+    >>> DiscreteOutputs.of(votes, np.ones((50, 1))).degree
     0.98
-    >>> DiscreteOutputs.of(rng.normal(size=(50, 1)), lambda: np.ones((50, 1)))
+    >>> DiscreteOutputs.of(rng.normal(size=(50, 1)), np.ones((50, 1)))
     DiscreteOutputs(degree=0.0, white=0.0)
     """
 
@@ -65,16 +64,16 @@ class DiscreteOutputs:
     white: float
 
     @classmethod
-    def of(cls, Y: Floats, simple: Callable[[], Floats], *, odd: bool = False) -> DiscreteOutputs:
+    def of(cls, Y: Floats, simple: Floats, *, odd: bool = False) -> DiscreteOutputs:
         """Measure outputs ``Y (n, k)``.
 
-        ``simple()`` gives the design ``(n, p)`` of functions too simple to fit by accident.
+        ``simple (n, p)`` is the design of functions too simple to fit by accident.
         ``odd``: Y are half differences, whose sign depends on the mask; row 0 is in every run.
         """
         degree = degree_of(Y, odd=odd)
         if not degree:
             return cls(0.0, 0.0)
-        return cls(degree, WHITE_SHARE * degree * unexplained(Y, simple()))
+        return cls(degree, WHITE_SHARE * degree * unexplained(Y, simple))
 
     def add_white(self, log_weights: Floats, shares: Floats) -> Floats:
         """Log variances of a kernel's parts, the white one with its share of the others added."""

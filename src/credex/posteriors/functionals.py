@@ -1,7 +1,7 @@
 """What is explained: linear functionals phi of the value function v, one class per question.
 
 Given a Gaussian process for v, a linear functional of v is Gaussian in closed form. A functional
-knows its covariance with observations, its prior covariance, and how its intervals are corrected.
+knows its covariance with observations, its own covariance, and how its intervals are corrected.
 
 * `ShapleyFromPairs`: Shapley values from half differences of complementary masks (odd kernel).
 * `ShapleyFromCoalitions`: Shapley values from single coalitions.
@@ -17,8 +17,8 @@ import numpy as np
 
 from credex.posteriors import interval_rules as rules
 from credex.posteriors.interval_rules import IntervalRule
-from credex.posteriors.kernel import Inputs, Kernel, solve_lower
-from credex.posteriors.mask_sums import MaskSums, binomials, shapley_weights, white_covariance
+from credex.posteriors.kernel import MIN_LOG_RHO, Inputs, Kernel, solve_lower
+from credex.posteriors.mask_sums import MaskSums, ShapleySums, SurrogateSums
 from credex.posteriors.shapley import sandwich_total
 from credex.typing import Design, Floats
 
@@ -51,7 +51,9 @@ class Functional:
     ----------
     d : number of features.
     linear : (q, d) phi of each column of the standardised design.
-    constant : (q, 1) phi of a constant.
+    constant, constant_prior : (q, 1) phi of a constant, (q, q) covariance under the constant part.
+    sums : phi of functions of masks; a pool of table rows has none.
+    white : variance of v's white part relative to that of an observation.
     odd : observations are half differences of pairs.
     endless : no single row counts in the neighbourhood, so that the white part is noise.
     bends : the kernel has a bending direction.
@@ -63,10 +65,21 @@ class Functional:
     bends = True
     scale_shift = 0.0
     scale_sd = 1.0
+    white = 1.0
+    sums: MaskSums
 
     def __init__(self, linear: Floats) -> None:
         q, self.d = linear.shape
         self.linear, self.constant = linear, np.eye(q, 1) * (q - self.d)
+        self.constant_prior = self.constant @ self.constant.T
+
+    def default_kernel(self, p: int, *, noisy: bool = False, ease: Floats | None = None) -> Kernel:
+        """Centre of the prior of the hyper-parameters for p coordinates."""
+        scales = np.full(p, np.log(0.5 / np.sqrt(p)) + self.scale_shift)
+        weights = np.array([0.0, 0.0, -5.0 if self.odd else 0.0, -5.0])
+        direction = np.full(p, 1 / np.sqrt(p)) if self.odd else None
+        noisy = noisy or self.endless
+        return Kernel(scales, MIN_LOG_RHO, weights, direction, self.odd, noisy, ease)
 
     def inputs(self, design: Design, coordinates: Floats | None = None) -> Inputs:
         """Points of the process: masks ``(n, d)``, or a design and coordinates ``(n, p)``."""
@@ -76,10 +89,6 @@ class Functional:
     def columns(self, design: Design) -> Floats:
         """Design whose last d coefficients are phi if v is additive: ``(n, d+1)`` or ``(n, d)``."""
         return np.column_stack([np.ones(len(design)), np.asarray(design, dtype=np.float64)])
-
-    def known_total(self, Y: Floats) -> Floats | None:
-        """Sum of phi (k,) if the outputs ``Y (n, k)`` determine it."""
-        del Y
 
     def rule(self, n: int, *, noisy: bool) -> IntervalRule:
         """Corrections of intervals from n rows."""
@@ -98,47 +107,36 @@ class Functional:
 
         ``draft``: fast and rough, to compare candidates; never to be mixed with exact values.
         """
-        w = kernel.weights
-        out = (w[1] / self.d) * (self._linear(kernel) @ inputs.z.T)
+        out = self._linear(kernel) @ inputs.z.T
         if not kernel.noisy:
-            out += w[3] * self._white(inputs)
-        out += w[2] * self._constant(inputs)
-        self._add_product(out, kernel, inputs, draft=draft)
-        return np.asarray(out)
+            out += kernel.weights[3] * self.white * self.sums.influence(inputs.on)
+        out += kernel.weights[2] * self._constant(inputs)
+        sums = ShapleySums(self.d, draft=True) if draft else self.sums
+        return sums.cross(out, kernel, inputs.on)
 
     def covariance(self, kernel: Kernel, inputs: Inputs, L: Floats, B: Floats) -> Floats:
         """cov(phi) given the inputs at sigma² = 1, (q, q); k = L L', B = L^-1 cov(v, phi)."""
         del inputs, L
-        w, (product, constant, white) = kernel.weights, self._prior(kernel)
-        C = (w[1] / self.d) * (self._linear(kernel) @ self.linear.T) + w[2] * constant
+        w = kernel.weights
+        C = self._linear(kernel) @ self.linear.T + w[2] * self.constant_prior
         if not kernel.noisy:
-            C += w[3] * white
-        return np.asarray(C + w[0] * product - B.T @ B)
+            C += w[3] * self.white * self.sums.influence_products()
+        return np.asarray(C + w[0] * self.sums.prior(kernel) - B.T @ B)
 
-    def sampling_error(self, kernel: Kernel, inputs: Inputs, alpha: Floats) -> Floats | float:
+    def sampling_error(self, kernel: Kernel, inputs: Inputs, alpha: Floats) -> Floats:
         """Covariance (q, q, k) that a random pool adds to that of phi; alpha = k^-1 Y."""
-        del kernel, inputs, alpha
-        return 0.0
+        del kernel, inputs
+        return np.zeros((len(self.linear), len(self.linear), alpha.shape[1]))
 
     def _linear(self, kernel: Kernel) -> Floats:
-        return self.linear if kernel.ease is None else self.linear * kernel.ease
+        """(q, d) covariance of phi with the columns, under the linear part."""
+        ease = 1.0 if kernel.ease is None else kernel.ease
+        return np.asarray((kernel.weights[1] / self.d) * (self.linear * ease))
 
     def _constant(self, inputs: Inputs) -> Floats:
         """Covariance of phi with the constant part at unit variance, (q, n)."""
         del inputs
         return self.constant
-
-    def _white(self, inputs: Inputs) -> Floats:
-        """Covariance of phi with the white part at unit variance, (q, n)."""
-        raise NotImplementedError
-
-    def _add_product(self, out: Floats, kernel: Kernel, inputs: Inputs, *, draft: bool) -> None:
-        """Add the covariance of phi with the product part to ``out (q, n)``."""
-        raise NotImplementedError
-
-    def _prior(self, kernel: Kernel) -> tuple[Floats, Floats | float, Floats]:
-        """Covariances (q, q) of phi under the product, constant and white part at unit variance."""
-        raise NotImplementedError
 
 
 class ShapleyFromCoalitions(Functional):
@@ -147,6 +145,7 @@ class ShapleyFromCoalitions(Functional):
     def __init__(self, d: int) -> None:
         super().__init__(2 * np.eye(d))
         self.bends = d <= MAX_BENDING_FEATURES
+        self.sums = ShapleySums(d)
 
     def rule(self, n: int, *, noisy: bool) -> IntervalRule:
         """By noise, and by whether a sandwich has enough rows."""
@@ -161,17 +160,8 @@ class ShapleyFromCoalitions(Functional):
         del noisy
         return sandwich_total(inputs.on[2:], np.sqrt(square[2:]), paired=False)
 
-    def _white(self, inputs: Inputs) -> Floats:
-        return shapley_weights(inputs.on).T
 
-    def _add_product(self, out: Floats, kernel: Kernel, inputs: Inputs, *, draft: bool) -> None:
-        MaskSums.shapley(self.d, draft=draft).add_cross(out, kernel, inputs.on)
-
-    def _prior(self, kernel: Kernel) -> tuple[Floats, Floats | float, Floats]:
-        return MaskSums.shapley(self.d).prior(kernel), 0.0, white_covariance(self.d)
-
-
-class ShapleyFromPairs(ShapleyFromCoalitions):
+class ShapleyFromPairs(Functional):
     """Shapley values from pairs of complementary masks; the first is the full and the empty one.
 
     ``chosen``: the pairs are those that tell most (focused), not a random sample.
@@ -179,27 +169,23 @@ class ShapleyFromPairs(ShapleyFromCoalitions):
 
     odd = True
     scale_sd = 1.5
+    white = 2.0
     # A shift common to all log lambda_j would sharpen the means beyond 25 players by up to a
     # fifth, but the intervals would be far too narrow (measured).
 
     def __init__(self, d: int, *, chosen: bool = True) -> None:
-        super().__init__(d)
-        self.bends, self.chosen = True, chosen
+        super().__init__(2 * np.eye(d))
+        self.sums, self.chosen = ShapleySums(d), chosen
+        self.constant_prior = np.full((d, d), 2 / d**2)
 
     def columns(self, design: Design) -> Floats:
         """Half the signs, ``(n, d)``."""
-        return self.inputs(design).z / 2
-
-    def known_total(self, Y: Floats) -> Floats:
-        """Twice the half difference of the full and the empty mask."""
-        return 2 * Y[0]
+        return np.asarray(self.inputs(design).z / 2)
 
     def rule(self, n: int, *, noisy: bool) -> IntervalRule:
         """By noise, by how the pairs were drawn, and by whether a sandwich has enough of them."""
-        if noisy:
-            return rules.NOISY_PAIRS
-        if self.chosen:
-            return rules.CHOSEN_PAIRS
+        if noisy or self.chosen:
+            return rules.NOISY_PAIRS if noisy else rules.CHOSEN_PAIRS
         enough = n - 1 >= rules.SANDWICH_ROWS * self.d
         return rules.RANDOM_PAIRS if enough else rules.FEW_RANDOM_PAIRS
 
@@ -212,13 +198,6 @@ class ShapleyFromPairs(ShapleyFromCoalitions):
         balance = inputs.z.sum(1)  # a free value per size moves phi by the first pair alone
         return np.asarray((np.abs(balance) == self.d) * np.sign(balance) / self.d)
 
-    def _white(self, inputs: Inputs) -> Floats:
-        return 2 * super()._white(inputs)
-
-    def _prior(self, kernel: Kernel) -> tuple[Floats, Floats | float, Floats]:
-        product, _, white = super()._prior(kernel)
-        return product, 2 / self.d**2, 2 * white
-
 
 class SurrogateOverMasks(Functional):
     """Weighted least squares over all 2^d masks; ``weights (d+1,)`` of a mask by its size."""
@@ -229,9 +208,7 @@ class SurrogateOverMasks(Functional):
         d = len(weights) - 1
         super().__init__(np.vstack([np.full(d, -1.0), 2 * np.eye(d)]))
         self.bends = d <= MAX_BENDING_FEATURES
-        self.weights = np.asarray(weights, dtype=np.float64)
-        self.sums = MaskSums.by_size(self.weights)
-        self.inverse = np.linalg.inv(self._moment(self.weights))
+        self.sums, self.weights = SurrogateSums(weights), weights
 
     def rule(self, n: int, *, noisy: bool) -> IntervalRule:
         """The same for any n."""
@@ -244,31 +221,6 @@ class SurrogateOverMasks(Functional):
         A = projector(on, self.weights[on.sum(1)])[1:]
         unasked = 1.0 if noisy else max(1 - len(on) * 0.5**self.d, 0.0)
         return np.asarray(unasked * (A**2 @ square).sum(0))
-
-    def _moment(self, w: Floats) -> Floats:
-        """E[w (1,z)(1,z)'] over all masks."""
-        d, s = self.d, np.arange(self.d + 1)
-        wm = w * binomials(d) * 0.5**d
-        one, two = wm @ s / d, wm @ (s * (s - 1)) / max(d * (d - 1), 1)
-        G = np.full((d + 1, d + 1), two)
-        G[0, :] = G[:, 0] = G[np.diag_indices(d + 1)] = one
-        G[0, 0] = wm.sum()
-        return G
-
-    def _white(self, inputs: Inputs) -> Floats:
-        on = inputs.on
-        w = self.weights[on.sum(1)] * 0.5**self.d
-        return np.asarray(self.inverse @ (self.columns(on) * w[:, None]).T)
-
-    def _add_product(self, out: Floats, kernel: Kernel, inputs: Inputs, *, draft: bool) -> None:
-        del draft
-        sums = np.zeros_like(out)
-        self.sums.add_cross(sums, kernel, inputs.on)
-        out += self.inverse @ sums
-
-    def _prior(self, kernel: Kernel) -> tuple[Floats, Floats | float, Floats]:
-        A, white = self.inverse, self._moment(self.weights**2) * 0.5**self.d
-        return A @ self.sums.prior(kernel) @ A, self.constant @ self.constant.T, A @ white @ A
 
 
 class SurrogateOverPool(Functional):
@@ -283,7 +235,9 @@ class SurrogateOverPool(Functional):
 
     endless = True
     bends = False
-    scale_shift = np.log(2) - 2.0  # most columns of a table matter little: longer length-scales
+    scale_shift = (
+        float(np.log(2)) - 2.0
+    )  # most columns of a table matter little: long length-scales
     scale_sd = 1.5
 
     def __init__(self, coordinates: Floats, design: Design, weights: Floats) -> None:
@@ -304,15 +258,21 @@ class SurrogateOverPool(Functional):
         del n, noisy
         return rules.POOL
 
+    def cross(self, kernel: Kernel, inputs: Inputs, *, draft: bool = False) -> Floats:
+        """cov(phi, v) at the inputs, (d+1, n)."""
+        del draft
+        product = kernel.weights[0] * self.A @ kernel.product(self.pool, inputs)
+        constant = kernel.weights[2] * self.constant
+        return np.asarray(product + self._linear(kernel) @ inputs.z.T + constant)
+
     def covariance(self, kernel: Kernel, inputs: Inputs, L: Floats, B: Floats) -> Floats:
         """cov(phi) given the inputs, over an endless pool, at sigma² = 1."""
         del B
         m, w = min(len(self.pool), MAX_COVARIANCE_ROWS), kernel.weights
         some, A = self.pool[:m], projector(self.design[:m], self.weights[:m])
         V = solve_lower(L, kernel.gram(inputs, some))
-        prior = w[0] * A @ kernel.product(some, some) @ A.T + w[2] * self.constant @ self.constant.T
-        prior += (w[1] / self.d) * (self._linear(kernel) @ self.linear.T)
-        whole = prior - (V @ A.T).T @ (V @ A.T)
+        prior = w[0] * A @ kernel.product(some, some) @ A.T + w[2] * self.constant_prior
+        whole = prior + self._linear(kernel) @ self.linear.T - (V @ A.T).T @ (V @ A.T)
         own = kernel.diagonal(some) - w[3] - (V**2).sum(0)
         return _difference(whole, (A * np.maximum(own, 0.0)) @ A.T)
 
@@ -322,10 +282,6 @@ class SurrogateOverPool(Functional):
         e -= self.columns(self.design) @ (self.A @ e)
         return np.stack([(self.A * column**2) @ self.A.T for column in e.T], 2)
 
-    def _add_product(self, out: Floats, kernel: Kernel, inputs: Inputs, *, draft: bool) -> None:
-        del draft
-        out += kernel.weights[0] * self.A @ kernel.product(self.pool, inputs)
-
 
 def projector(design: Design, weights: Floats) -> Floats:
     """(Z'WZ)^-1 Z'W with Z = (1, design), (d+1, n); zero for columns that are not identified.
@@ -334,7 +290,8 @@ def projector(design: Design, weights: Floats) -> Floats:
     is not told from the intercept by rounding.
     """
     M = np.asarray(design, dtype=np.float64)
-    w = weights / max(weights.sum(), np.finfo(float).tiny)
+    w = weights / max(weights.max(), np.finfo(float).smallest_subnormal)
+    w = w / max(w.sum(), np.finfo(float).tiny)
     centre = w @ M
     variance = w @ (M - centre) ** 2
     varies = variance > NEGLIGIBLE_VARIANCE * (w @ M**2)

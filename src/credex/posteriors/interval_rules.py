@@ -21,7 +21,7 @@ class IntervalRule:
     rows_per_dof, max_dof : a Student-t with 3 + n/rows_per_dof degrees of freedom, at most max_dof.
     tail_dof : degrees of freedom that are reported, at the same width at 95 %; None: the above.
     inflation : sigma² grows by 1 + inflation·(p + 5)/n, for p + 5 fitted hyper-parameters.
-    looks, few_looks : width factor looks + (few_looks/n)² if a run may stop at any of several looks.
+    looks, few_looks : factor looks + (few_looks/n)² of the width if a run may stop at any look.
     first : residuals of rows before this one, which are in every run, do not count.
     blocks_from : blocks of rows from this one on are left out, too; None: no blocks.
     in_sample : with many features, sigma² is at least that of the fit itself.

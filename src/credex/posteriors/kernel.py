@@ -7,7 +7,7 @@ r"""Prior covariance of a value function over masks or over the rows of a table.
 with coordinates x and the standardised design z. For masks both are signs in {-1, +1}^d; for
 tables x says where the perturbed row lies.
 
-* *product*: one length-scale 1/lambda_j per coordinate, and (masks only) a direction h = rho b along
+* *product*: one length-scale 1/lambda_j per coordinate, and for masks a direction h = rho b along
   which the function may bend, as a sigmoid of a sum does.
 * *linear*: additive functions; e_j is feature j's relative prior variance.
 * *constant*: the level of the function.
@@ -23,7 +23,7 @@ w_p [k(s, s') - k(s, -s')]/2, and in place of the constant there is a free value
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -99,33 +99,10 @@ class Kernel:
     noisy: bool = False
     ease: Floats | None = None
 
-    @classmethod
-    def default(
-        cls,
-        p: int,
-        *,
-        odd: bool = False,
-        shift: float = 0.0,
-        noisy: bool = False,
-        ease: Floats | None = None,
-    ) -> Kernel:
-        """Centre of the prior of the hyper-parameters, ``shift`` added to every log lambda_j."""
-        scales = np.full(p, np.log(0.5 / np.sqrt(p)) + shift)
-        weights = np.array([0.0, 0.0, -5.0 if odd else 0.0, -5.0])
-        direction = np.full(p, 1 / np.sqrt(p)) if odd else None
-        return cls(scales, MIN_LOG_RHO, weights, direction, odd, noisy, ease)
-
     @property
     def theta(self) -> Floats:
         """All fitted parameters as one vector (p + 5,)."""
         return np.concatenate([self.log_scales, [self.log_rho], self.log_weights])
-
-    def with_theta(self, theta: Floats) -> Kernel:
-        """Return the kernel with other parameters ``(p + 5,)`` and the same direction."""
-        p = len(self.log_scales)
-        return replace(
-            self, log_scales=theta[:p], log_rho=float(theta[p]), log_weights=theta[p + 1 :]
-        )
 
     @property
     def weights(self) -> Floats:

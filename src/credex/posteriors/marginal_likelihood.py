@@ -13,6 +13,8 @@ outputs that take few values the family of kernels is narrower, see
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from credex.posteriors.discrete_outputs import DiscreteOutputs
@@ -55,8 +57,8 @@ class MarginalLikelihood:
         if inputs.coordinates is not None:
             self.distances = np.abs(self.x.T[:, :, None] - self.x.T[:, None, :])
             self.distances = self.distances.reshape(self.x.shape[1], -1)
-        other = by_size if self.odd else lambda z: np.ones((len(z), 1))
-        self.discrete = DiscreteOutputs.of(self.Y, lambda: np.hstack([z, other(z)]), odd=self.odd)
+        simple = np.hstack([z, by_size(z) if self.odd else np.ones((len(z), 1))])
+        self.discrete = DiscreteOutputs.of(self.Y, simple, odd=self.odd)
         p = self.x.shape[1]
         self.mean = centre.theta
         self.mean[p] = 0.0
@@ -72,9 +74,15 @@ class MarginalLikelihood:
         h = np.zeros(p) if direction is None else np.exp(theta[p]) * direction
         projection = self.x @ h
         minus, plus = projection[:, None] - projection, projection[:, None] + projection
-        near, far = self._product(lam, minus, plus)
-        near *= 0.5 * w[0] if self.odd else w[0]
-        far *= 0.5 * w[0]
+        if self.distances is None:  # of signs, sum_j lam_j |s_j - t_j| is lam.sum() - u
+            u, all_ = (self.x * lam) @ self.x.T, lam.sum()
+            near = w[0] * np.exp(u - all_ - 0.5 * minus * minus)
+        else:
+            near = w[0] * np.exp(-(lam @ self.distances).reshape(n, n))
+        far = np.zeros((1, 1))
+        if self.odd:
+            near *= 0.5
+            far = (0.5 * w[0]) * np.exp(-u - all_ - 0.5 * plus * plus)
         K = near - far + w[1] * self.linear + w[2] * self.constant
         diagonal = np.diag_indices(n)
         K[diagonal] += w[3] + self.discrete.white * (self.shares @ w[:3])
@@ -103,17 +111,6 @@ class MarginalLikelihood:
         grad[p + 1 : -1] += self.discrete.white * trace * self.shares * w[:3]
         return float(value), grad
 
-    def _product(self, lam: Floats, minus: Floats, plus: Floats) -> tuple[Floats, Floats]:
-        """Product part at unit variance: of the rows, and of the rows with complements (odd)."""
-        n = len(self.x)
-        if self.distances is not None:
-            return np.exp(-(lam @ self.distances).reshape(n, n)), np.zeros((1, 1))
-        u, total = (self.x * lam) @ self.x.T, lam.sum()
-        near = np.exp(u - total - 0.5 * minus * minus)
-        if not self.odd:
-            return near, np.zeros((1, 1))
-        return near, np.exp(-u - total - 0.5 * plus * plus)
-
     def fit(self, start: Kernel, *, max_iter: int = 60) -> Kernel:
         """Maximise from ``start``, keeping its direction."""
         from scipy.optimize import minimize
@@ -137,4 +134,5 @@ class MarginalLikelihood:
             options={"maxiter": max_iter, "ftol": 1e-6},
         )
         weights = self.discrete.add_white(found.x[p + 1 :], self.shares)
-        return start.with_theta(np.append(found.x[: p + 1], weights))
+        rho = float(found.x[p])
+        return replace(start, log_scales=found.x[:p], log_rho=rho, log_weights=weights)

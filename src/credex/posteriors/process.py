@@ -1,13 +1,13 @@
 r"""Gaussian-process posterior of an explanation, with honest intervals.
 
-A process is conditioned on observations of the value function (`Conditioned`). The explanation is a
-linear functional of that function (`credex.posteriors.functionals`), so that its posterior is
-Gaussian given the kernel: mean B'W and covariance sigma² C.
+A process is conditioned on observations of the value function (`Conditioned`). The explanation phi
+is a linear functional of that function (`credex.posteriors.functionals`), so that given the kernel
+its posterior is Gaussian, with mean B'W and covariance sigma² C.
 
 That variance is too small, because the kernel was fitted to the same observations. So
 
-* sigma² is the mean of the squared leave-one-out residuals over their variances r_i²/v_i, one per
-  output, and at least that of blocks of neighbours left out together, where rows are random
+* sigma² is the mean of squared leave-one-out residuals over their variances r_i²/v_i, one per
+  output; where rows are random, at least that of blocks of neighbours left out together
   (`credex.posteriors.cross_validation`);
 * where the rows that weigh most in phi were predicted worse than the rest, it grows by
   sum_i M_i² r_i² / sum_i M_i² v_i sigma², at least one;
@@ -16,13 +16,13 @@ That variance is too small, because the kernel was fitted to the same observatio
   regression on what the process leaves, whatever its kernel cannot express;
 * the scale itself is uncertain, so that the posterior is a Student-t.
 
-Which of these apply, and their constants, are data of the functional
-(`credex.posteriors.interval_rules`). The form of the corrections follows from the data; the
-constants were chosen by coverage on games.
+Which of these apply, with which constants, depends on the functional. The constants were chosen by
+coverage on games (`credex.posteriors.interval_rules`).
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,7 +33,7 @@ from credex.posteriors.cross_validation import block_scale, effective_rows, leav
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.interval_rules import IntervalRule
-from credex.posteriors.kernel import Inputs, Kernel, safe_cholesky, solve_lower
+from credex.posteriors.kernel import Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.student import heavier
 from credex.typing import Design, Floats, Ints
@@ -47,70 +47,86 @@ CHUNK = 2048
 """Rows predicted at a time, to bound memory."""
 
 MANY_FEATURES = 25
-"""Features beyond which the in-sample scale is looked at too (chosen by coverage on digits)."""
+"""Features beyond which the in-sample scale counts (chosen by coverage on the benchmark games)."""
 
 ROUNDOFF = 2e-8
 """A standard deviation below this share of the largest output is rounding."""
 
 ADDITIVE = 1e-10
-"""A linear fit with residuals below this share of the largest output is exact."""
+"""Residuals of a linear fit below this share of the largest output are rounding."""
 
 MIN_DOF = 3.0
-"""Degrees of freedom of an interval that rests on no rows (chosen by coverage)."""
+"""Degrees of freedom before any row (chosen by coverage on the benchmark games)."""
 
 
-@dataclass(frozen=True, slots=True)
 class Observations:
     """Rows as the process sees them.
 
-    Attributes
+    Parameters
     ----------
     functional : what is explained.
+    design, y : (n, d) rows (masks, or the design of a table), (n, k) outputs.
+    coordinates : (n, p) of the rows of a table.
+    expected, ease : (d,) prior mean of phi, and relative prior variances of the linear part; None:
+        all zero, all one.
+    noisy : the same row may be answered differently.
+
+    Attributes
+    ----------
     inputs : n points.
-    columns : (n, q) design of an additive function.
-    Y : (n, k) outputs without ``constant`` and without what the prior expects.
-    constant : (k,) mean of the outputs; zero for half differences.
-    expected : (d,) prior mean of phi.
+    columns : (n, d) or (n, d+1) design of an additive function.
+    Y : (n, k) outputs without what the prior expects and without ``constant``, their mean (k,),
+        which half differences do not have.
     """
 
-    functional: Functional
-    inputs: Inputs
-    columns: Floats
-    Y: Floats
-    constant: Floats
-    expected: Floats
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         functional: Functional,
         design: Design,
         y: Floats,
         *,
         coordinates: Floats | None = None,
         expected: Floats | None = None,
-    ) -> Observations:
-        """Take outputs ``y (n, k)`` of the rows ``design (n, d)``.
-
-        ``coordinates (n, p)``: of table rows. ``expected (d,)``: prior mean of phi; None: zero.
-        """
-        d, columns = functional.d, functional.columns(design)
-        mean = np.zeros(d) if expected is None else expected
-        Y = np.asarray(y, dtype=np.float64) - (columns[:, -d:] @ mean)[:, None]
-        constant = np.zeros(Y.shape[1]) if functional.odd else Y.mean(0)
-        inputs = functional.inputs(design, coordinates)
-        return cls(functional, inputs, columns, Y - constant, constant, mean)
-
-    def take(self, rows: Ints) -> Observations:
-        """Only some of the rows."""
-        return replace(
-            self, inputs=self.inputs[rows], columns=self.columns[rows], Y=self.Y[rows]
+        ease: Floats | None = None,
+        noisy: bool = False,
+    ) -> None:
+        self.functional, self.ease, self.noisy = functional, ease, noisy
+        self.inputs, self.columns = (
+            functional.inputs(design, coordinates),
+            functional.columns(design),
         )
+        self.expected = np.zeros(functional.d) if expected is None else expected
+        Y = np.asarray(y) - (self.columns[:, -functional.d :] @ self.expected)[:, None]
+        self.constant = np.zeros(Y.shape[1]) if functional.odd else Y.mean(0)
+        self.Y = Y - self.constant
+
+    def __getitem__(self, rows: Ints) -> Observations:
+        some = copy(self)
+        some.inputs, some.columns, some.Y = self.inputs[rows], self.columns[rows], self.Y[rows]
+        return some
+
+    def default_kernel(self) -> Kernel:
+        """Centre of the prior of the hyper-parameters."""
+        p = self.inputs.x.shape[1]
+        return self.functional.default_kernel(p, noisy=self.noisy, ease=self.ease)
+
+    @property
+    def rounding(self) -> Floats:
+        """(k,) variances that are rounding."""
+        return np.asarray((ROUNDOFF * np.abs(self.Y).max(0)) ** 2)
+
+    def restore(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """Add to phi (d, k) and the intercept (k,) what was taken off the outputs."""
+        phi = coefficients[-self.functional.d :] + self.expected[:, None]
+        return phi, coefficients[0] + self.constant
 
     def additive_solution(self) -> Floats | None:
-        """Coefficients (q, k) if Y is exactly additive with two rows to spare, else None."""
-        n, q = self.columns.shape
-        if n < q + 2:
+        """Coefficients of ``columns``, if Y is exactly additive with two rows to spare, else None.
+
+        Outputs of noisy models, of endless neighbourhoods and discrete ones may be so by accident.
+        """
+        f, (n, q) = self.functional, self.columns.shape
+        if n < q + 2 or self.noisy or f.endless or degree_of(self.Y, odd=f.odd):
             return None
         beta, _, rank, _ = np.linalg.lstsq(self.columns, self.Y, rcond=None)
         misfit = np.abs(self.Y - self.columns @ beta).max(0)
@@ -123,7 +139,7 @@ class Conditioned:
 
     Attributes
     ----------
-    kernel, data : hyper-parameters and `Observations`.
+    kernel, data, functional : hyper-parameters, rows, and what is explained.
     L : (n, n) lower Cholesky factor of k(inputs, inputs).
     B : (n, q) L^-1 cov(v, phi).
     W : (n, k) L^-1 Y.
@@ -150,13 +166,13 @@ class Conditioned:
         """k^-1 Y, (n, k)."""
         return solve_lower(self.L, self.W, transposed=True)
 
-    def predict(self, design: Design) -> Floats:
+    def predict(self, masks: Design) -> Floats:
         """Posterior mean of the outputs at masks ``(m, d)``, (m, k)."""
-        d, data = self.functional.d, self.data
-        at = self.functional.inputs(design)
+        f, data = self.functional, self.data
+        at = f.inputs(masks)
         starts = range(0, len(at), CHUNK)
         parts = [self.kernel.gram(at[a : a + CHUNK], data.inputs) @ self.alpha for a in starts]
-        expected = self.functional.columns(design)[:, -d:] @ data.expected
+        expected = f.columns(masks)[:, -f.d :] @ data.expected
         return np.concatenate(parts) + expected[:, None] + data.constant
 
     def predictive_variance(self, Z: Design) -> Floats:
@@ -165,21 +181,22 @@ class Conditioned:
         known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
         return np.asarray(self.kernel.diagonal(at) - np.einsum("nm,nm->m", known, known))
 
-    def shares_left(self, Z: Design) -> Floats:
-        """Shares of phi's variances left after observing masks ``Z (m, d)`` in turn, (m, d).
+    def shares_left(self, masks: Design) -> Floats:
+        """Shares of phi's variances left after observing masks ``(m, d)`` in turn, (m, d).
 
         Needs no outputs. The correction of sigma² for fitted hyper-parameters is included.
         """
-        at, (n, p), d = self.functional.inputs(Z), self.data.inputs.x.shape, self.functional.d
+        f, (n, p) = self.functional, self.data.inputs.x.shape
+        at = f.inputs(masks)
         known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
         L = safe_cholesky(self.kernel.gram(at) - known.T @ known)
-        left = self.functional.cross(self.kernel, at) - self.B.T @ known
-        gains = np.cumsum(solve_lower(L, left[-d:].T) ** 2, axis=0)
-        now = np.maximum(self.covariance.diagonal()[-d:], 1e-300)
-        rule = self.functional.rule(n, noisy=self.kernel.noisy)
-        inflation = 1 + rule.inflation * (p + 5) / (n + np.arange(len(at) + 1))
-        grown = (inflation[1:] / inflation[0])[:, None]
-        return np.asarray(np.maximum(1 - gains / now, 1e-12) * grown)
+        left = (f.cross(self.kernel, at) - self.B.T @ known)[-f.d :]
+        gains = np.cumsum(solve_lower(L, left.T) ** 2, axis=0)
+        now = np.maximum(self.covariance.diagonal()[-f.d :], 1e-300)
+        rows = n + np.arange(len(at) + 1)
+        inflation = 1 + f.rule(n, noisy=self.kernel.noisy).inflation * (p + 5) / rows
+        left = np.maximum(1 - gains / now, 1e-12)
+        return np.asarray(left * (inflation[1:] / inflation[0])[:, None])
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +206,7 @@ class ProcessPosterior:
     Attributes
     ----------
     mean : (d, k)
-    intercept : (k,) of a surrogate; zero for Shapley values.
+    intercept : (k,) of a surrogate.
     scale : (d, d, k) scale matrices.
     dof : degrees of freedom.
     kernel : hyper-parameters, for a warm start.
@@ -208,11 +225,8 @@ class ProcessPosterior:
         cls,
         data: Observations,
         *,
-        noisy: bool = False,
         start: Kernel | None = None,
         looks: bool = False,
-        max_iter: int = 60,
-        ease: Floats | None = None,
         noise: Floats | None = None,
     ) -> ProcessPosterior:
         """Fit the hyper-parameters and condition on the rows.
@@ -220,51 +234,45 @@ class ProcessPosterior:
         Parameters
         ----------
         data : what was observed.
-        noisy : the same row may be answered differently.
         start : ``kernel`` of an earlier fit, for a warm start.
         looks : the run may stop at this width, so that it has to be honest at every look.
-        max_iter : of the optimiser.
-        ease : (d,) relative prior variances of the linear part; None: all one.
         noise : (k,) variance of an output asked again, where that is known.
         """
-        d, k = data.functional.d, data.Y.shape[1]
-        known = not (noisy or data.functional.endless or degree_of(data.Y, odd=data.functional.odd))
-        beta = data.additive_solution() if known else None
+        beta = data.additive_solution()
         if beta is None:
-            kernel = fit_kernel(data, start=start, max_iter=max_iter, noisy=noisy, ease=ease)
+            kernel = fit_kernel(data, start=start)
             if noise is not None:
                 kernel = at_least_noise(kernel, data, noise)
             return cls.of(Conditioned(kernel, data), looks=looks)
-        kernel = start or default_kernel(data, noisy=noisy, ease=ease)
-        scale = _at_least_rounding(np.zeros((d, d, k)), data.Y)  # additive as far as was asked
-        return cls(*_coefficients(beta, data), scale, MIN_DOF, kernel, None)
+        scale = np.eye(data.functional.d)[:, :, None] * data.rounding
+        return cls(*data.restore(beta), scale, MIN_DOF, start or data.default_kernel(), None)
 
     @classmethod
     def of(cls, state: Conditioned, *, looks: bool = False) -> ProcessPosterior:
         """Posterior given the kernel."""
-        data, noisy, d = state.data, state.kernel.noisy, state.functional.d
-        n, rule = len(data.Y), state.functional.rule(len(data.Y), noisy=state.kernel.noisy)
+        f, data, noisy = state.functional, state.data, state.kernel.noisy
+        d, n = f.d, len(data.Y)
+        rule = f.rule(n, noisy=noisy)
         sigma2, r, count = _honest_scale(state, rule)
         mean, C = state.mean, state.covariance[-d:, -d:]
-        total = state.functional.known_total(data.Y)
-        if total is not None:
-            mean = mean + (total - mean.sum(0)) / d
+        if f.odd:  # the first pair, full and empty, says what phi sums to
+            mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
             centre = np.eye(d) if noisy else np.eye(d) - 1 / d
             C = centre @ C @ centre
-        error = state.functional.sampling_error(state.kernel, data.inputs, state.alpha)
-        scale = C[:, :, None] * sigma2 + (error if isinstance(error, float) else error[-d:, -d:])
+        error = f.sampling_error(state.kernel, data.inputs, state.alpha)
+        scale = C[:, :, None] * sigma2 + error[-d:, -d:]
         if rule.sandwich:
-            square = r**2 + (0.0 if state.functional.odd else unseen_variance(data.Y))
-            least = state.functional.sandwich(data.inputs, square, noisy=noisy)
-            now = np.trace(scale)
-            scale = scale * np.maximum(np.where(now > 0, least / np.where(now > 0, now, 1), 1), 1)
+            square = r**2 + (0.0 if f.odd else unseen_variance(data.Y))
+            now = np.maximum(np.trace(scale), 1e-300)
+            scale = scale * np.maximum(f.sandwich(data.inputs, square, noisy=noisy) / now, 1.0)
         if looks:
             scale = scale * (rule.looks + (rule.few_looks / n) ** 2) ** 2
         dof = min(MIN_DOF + count / rule.rows_per_dof, rule.max_dof)
         if rule.tail_dof is not None:
             scale, dof = scale * heavier(dof, rule.tail_dof), rule.tail_dof
-        scale = _at_least_rounding(scale, data.Y)
-        return cls(*_coefficients(mean, data), scale, dof, state.kernel, state)
+        i = np.arange(d)
+        scale[i, i] = np.maximum(scale[i, i], data.rounding)
+        return cls(*data.restore(mean), scale, dof, state.kernel, state)
 
     @property
     def belief(self) -> Belief:
@@ -272,35 +280,13 @@ class ProcessPosterior:
         return Belief(self.mean, self.scale, self.dof)
 
 
-def default_kernel(
-    data: Observations, *, noisy: bool = False, ease: Floats | None = None
-) -> Kernel:
-    """Centre of the prior of the hyper-parameters."""
-    f = data.functional
-    return Kernel.default(
-        data.inputs.x.shape[1],
-        odd=f.odd,
-        shift=f.scale_shift,
-        noisy=noisy or f.endless,
-        ease=ease,
-    )
-
-
-def fit_kernel(
-    data: Observations,
-    *,
-    start: Kernel | None = None,
-    max_iter: int = 60,
-    noisy: bool = False,
-    ease: Floats | None = None,
-) -> Kernel:
+def fit_kernel(data: Observations, *, start: Kernel | None = None, max_iter: int = 60) -> Kernel:
     """MAP kernel. From scratch the bending direction takes two passes, from ``start`` one."""
-    f, n = data.functional, len(data.Y)
-    centre = default_kernel(data, noisy=noisy, ease=ease)
+    f, n, centre = data.functional, len(data.Y), data.default_kernel()
     if n == 1:
         return centre
     if n > MAX_FIT_ROWS:
-        data = data.take(np.unique(np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64)))
+        data = data[np.unique(np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64))]
     posterior = MarginalLikelihood(data.inputs, data.Y, centre, f.scale_sd)
     kernel, rounds = start or centre, [max_iter]
     if start is None and f.bends:
@@ -355,17 +341,3 @@ def _honest_scale(state: Conditioned, rule: IntervalRule) -> tuple[Floats, Float
         sigma2 = np.maximum(sigma2, block_scale(inverse, state.W, distance, rule.blocks_from))
     count = effective_rows(r, v) if rule.kurtosis else np.full(len(sigma2), float(n))
     return sigma2 * (1 + rule.inflation * (p + 5) / count), residual, float(count.min())
-
-
-def _coefficients(coefficients: Floats, data: Observations) -> tuple[Floats, Floats]:
-    """phi (d, k) and intercept (k,), with what was taken off the outputs added back."""
-    d, k = data.functional.d, data.Y.shape[1]
-    intercept = coefficients[0] + data.constant if len(coefficients) > d else np.zeros(k)
-    return coefficients[-d:] + data.expected[:, None], intercept
-
-
-def _at_least_rounding(scale: Floats, Y: Floats) -> Floats:
-    """Scale matrices (d, d, k) whose variances are no smaller than the rounding of Y."""
-    i = np.arange(len(scale))
-    scale[i, i] = np.maximum(scale[i, i], (ROUNDOFF * np.abs(Y).max(0)) ** 2)
-    return scale
