@@ -14,6 +14,7 @@ from credex.posteriors.functionals import (
     projector,
 )
 from credex.posteriors.kernel import Kernel
+from credex.posteriors.process import Observations
 from tests.games import shapley
 
 
@@ -73,7 +74,7 @@ def test_noise_is_no_part_of_the_explanation():
 def test_a_draft_is_close_to_the_covariance():
     functional = ShapleyFromPairs(16)
     masks = functional.inputs(np.random.default_rng(0).random((200, 16)) < 0.5)
-    k = functional.default_kernel(16)
+    k = Observations(functional, masks.on, np.zeros((200, 1))).default_kernel()
     exact, draft = functional.cross(k, masks), functional.cross(k, masks, draft=True)
     np.testing.assert_allclose(draft, exact, atol=1e-3 * np.abs(exact).max())
 

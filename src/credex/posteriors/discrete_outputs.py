@@ -47,18 +47,7 @@ LOG_RHO_CUT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DiscreteOutputs:
-    """How discrete outputs are (0: real numbers, 1: two labels), and the share that stays white.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> votes = rng.integers(0, 2, size=(50, 1)) * 1.0
-    >>> DiscreteOutputs.of(votes, np.ones((50, 1))).degree
-    0.98
-    >>> DiscreteOutputs.of(rng.normal(size=(50, 1)), np.ones((50, 1)))
-    DiscreteOutputs(degree=0.0, white=0.0)
-    """
+    """How discrete outputs are (0: real numbers, 1: two labels), and the share that stays white."""
 
     degree: float
     white: float

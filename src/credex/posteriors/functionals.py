@@ -17,7 +17,7 @@ import numpy as np
 
 from credex.posteriors import interval_rules as rules
 from credex.posteriors.interval_rules import IntervalRule
-from credex.posteriors.kernel import MIN_LOG_RHO, Inputs, Kernel, solve_lower
+from credex.posteriors.kernel import Inputs, Kernel, solve_lower
 from credex.posteriors.mask_sums import MaskSums, ShapleySums, SurrogateSums
 from credex.posteriors.shapley import sandwich_total
 from credex.typing import Design, Floats
@@ -52,12 +52,13 @@ class Functional:
     d : number of features.
     linear : (q, d) phi of each column of the standardised design.
     constant, constant_prior : (q, 1) phi of a constant, (q, q) covariance under the constant part.
-    sums : phi of functions of masks; a pool of table rows has none.
+    sums : phi of functions of masks.
     white : variance of v's white part relative to that of an observation.
     odd : observations are half differences of pairs.
     endless : no single row counts in the neighbourhood, so that the white part is noise.
     bends : the kernel has a bending direction.
-    scale_shift, scale_sd : prior of each log lambda_j: added to the default, standard deviation.
+    scale_shift, scale_sd : prior of each log lambda_j: added to its default mean; standard
+        deviation.
     """
 
     odd = False
@@ -70,16 +71,9 @@ class Functional:
 
     def __init__(self, linear: Floats) -> None:
         q, self.d = linear.shape
-        self.linear, self.constant = linear, np.eye(q, 1) * (q - self.d)
-        self.constant_prior = self.constant @ self.constant.T
-
-    def default_kernel(self, p: int, *, noisy: bool = False, ease: Floats | None = None) -> Kernel:
-        """Centre of the prior of the hyper-parameters for p coordinates."""
-        scales = np.full(p, np.log(0.5 / np.sqrt(p)) + self.scale_shift)
-        weights = np.array([0.0, 0.0, -5.0 if self.odd else 0.0, -5.0])
-        direction = np.full(p, 1 / np.sqrt(p)) if self.odd else None
-        noisy = noisy or self.endless
-        return Kernel(scales, MIN_LOG_RHO, weights, direction, self.odd, noisy, ease)
+        self.linear: Floats = linear
+        self.constant: Floats = np.eye(q, 1) * (q - self.d)
+        self.constant_prior: Floats = self.constant @ self.constant.T
 
     def inputs(self, design: Design, coordinates: Floats | None = None) -> Inputs:
         """Points of the process: masks ``(n, d)``, or a design and coordinates ``(n, p)``."""
@@ -105,7 +99,7 @@ class Functional:
     def cross(self, kernel: Kernel, inputs: Inputs, *, draft: bool = False) -> Floats:
         """cov(phi, v) at the inputs, (q, n).
 
-        ``draft``: fast and rough, to compare candidates; never to be mixed with exact values.
+        ``draft`` (Shapley values only): fast and rough, to compare candidates.
         """
         out = self._linear(kernel) @ inputs.z.T
         if not kernel.noisy:
@@ -142,6 +136,8 @@ class Functional:
 class ShapleyFromCoalitions(Functional):
     """Shapley values from single coalitions; the first two are the empty and the full one."""
 
+    n_ends = 2
+
     def __init__(self, d: int) -> None:
         super().__init__(2 * np.eye(d))
         self.bends = d <= MAX_BENDING_FEATURES
@@ -149,33 +145,37 @@ class ShapleyFromCoalitions(Functional):
 
     def rule(self, n: int, *, noisy: bool) -> IntervalRule:
         """By noise, and by whether a sandwich has enough rows."""
-        enough = n - 2 >= rules.SANDWICH_ROWS * self.d
-        found = rules.COALITIONS if enough else rules.FEW_COALITIONS
+        found = rules.COALITIONS if self._enough(n) else rules.FEW_COALITIONS
         if noisy:
             return replace(found, blocks_from=None, in_sample=False, sandwich=False)
         return found
 
     def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
-        """Of a Shapley regression on all coalitions but the first two."""
+        """Of a Shapley regression on all rows but the first, which are in every run."""
         del noisy
-        return sandwich_total(inputs.on[2:], np.sqrt(square[2:]), paired=False)
+        rows = slice(self.n_ends, None)
+        return sandwich_total(inputs.on[rows], np.sqrt(square[rows]), paired=self.odd)
+
+    def _enough(self, n: int) -> bool:
+        return bool(n - self.n_ends >= rules.SANDWICH_ROWS * self.d)
 
 
-class ShapleyFromPairs(Functional):
+class ShapleyFromPairs(ShapleyFromCoalitions):
     """Shapley values from pairs of complementary masks; the first is the full and the empty one.
 
     ``chosen``: the pairs are those that tell most (focused), not a random sample.
     """
 
     odd = True
-    scale_sd = 1.5
+    n_ends = 1
     white = 2.0
-    # A shift common to all log lambda_j would sharpen the means beyond 25 players by up to a
-    # fifth, but the intervals would be far too narrow (measured).
+    # Chosen by coverage on the benchmark games. A fitted shift common to all log lambda_j would
+    # sharpen means beyond 25 players by up to a fifth, but make intervals far too narrow.
+    scale_sd = 1.5
 
     def __init__(self, d: int, *, chosen: bool = True) -> None:
-        super().__init__(2 * np.eye(d))
-        self.sums, self.chosen = ShapleySums(d), chosen
+        super().__init__(d)
+        self.bends, self.chosen = True, chosen
         self.constant_prior = np.full((d, d), 2 / d**2)
 
     def columns(self, design: Design) -> Floats:
@@ -186,13 +186,7 @@ class ShapleyFromPairs(Functional):
         """By noise, by how the pairs were drawn, and by whether a sandwich has enough of them."""
         if noisy or self.chosen:
             return rules.NOISY_PAIRS if noisy else rules.CHOSEN_PAIRS
-        enough = n - 1 >= rules.SANDWICH_ROWS * self.d
-        return rules.RANDOM_PAIRS if enough else rules.FEW_RANDOM_PAIRS
-
-    def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
-        """Of a Shapley regression on all pairs but the first."""
-        del noisy
-        return sandwich_total(inputs.on[1:], np.sqrt(square[1:]), paired=True)
+        return rules.RANDOM_PAIRS if self._enough(n) else rules.FEW_RANDOM_PAIRS
 
     def _constant(self, inputs: Inputs) -> Floats:
         balance = inputs.z.sum(1)  # a free value per size moves phi by the first pair alone
@@ -224,20 +218,17 @@ class SurrogateOverMasks(Functional):
 
 
 class SurrogateOverPool(Functional):
-    """Weighted least squares over unasked rows, whose sampling error is added to the intervals.
+    """Weighted least squares over m rows that are never asked.
 
-    Parameters
-    ----------
-    coordinates : (m, p)
-    design : (m, d)
-    weights : (m,) proximities.
+    They have coordinates (m, p), a design (m, d) and weights (m,), their proximities. Their
+    sampling error is added to the intervals.
     """
 
     endless = True
     bends = False
-    scale_shift = (
-        float(np.log(2)) - 2.0
-    )  # most columns of a table matter little: long length-scales
+    # Most columns of a table matter little, so length-scales are longer than for masks; both
+    # constants were chosen by error and coverage on the benchmark tables.
+    scale_shift = float(np.log(2)) - 2.0
     scale_sd = 1.5
 
     def __init__(self, coordinates: Floats, design: Design, weights: Floats) -> None:

@@ -1,8 +1,9 @@
 """How the variance of a Gaussian process becomes an interval that holds its level.
 
-`credex.posteriors.process` says what each correction is. The constants were chosen by coverage on
-the benchmark games (`docs/benchmarks/reliability.md`) and checked on other ones
-(`docs/benchmarks/other_games.md`); what is known beyond that stands beside each.
+`credex.posteriors.process` says what each correction is. The constants are not derived: they were
+chosen by coverage on the benchmark games (`docs/benchmarks/reliability.md`) and checked on others,
+some of the same kinds (`docs/benchmarks/other_games.md`). What was measured for a constant stands
+beside it, where that is known.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ CHOSEN_PAIRS = IntervalRule(
     first=1,
     in_sample=True,  # leave-one-out is overconfident with about as many players as pairs
 )
-NOISY_PAIRS = replace(CHOSEN_PAIRS, inflation=1.5)  # part of the misfit is noise, which is known
+NOISY_PAIRS = replace(CHOSEN_PAIRS, inflation=1.5)  # part of the misfit is noise, and known
 FEW_RANDOM_PAIRS = replace(CHOSEN_PAIRS, inflation=3.0)  # with 2: .86 on digits, .90 on boosting
 RANDOM_PAIRS = IntervalRule(
     rows_per_dof=8,  # a sandwich knows its scale better

@@ -46,8 +46,8 @@ class Inputs:
 
     Attributes
     ----------
-    z : (n, d) standardised design; signs for masks.
-    coordinates : (n, p) of table rows; None for masks, whose coordinates are their signs.
+    z : (n, d) standardised design; for masks, signs.
+    coordinates : (n, p) of table rows; None for masks: their signs.
     """
 
     z: Floats

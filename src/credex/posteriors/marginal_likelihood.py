@@ -71,18 +71,17 @@ class MarginalLikelihood:
 
         Y, (n, p), k = self.Y, self.x.shape, self.Y.shape[1]
         lam, w = np.exp(theta[:p]), np.exp(theta[p + 1 :])
-        h = np.zeros(p) if direction is None else np.exp(theta[p]) * direction
-        projection = self.x @ h
-        minus, plus = projection[:, None] - projection, projection[:, None] + projection
-        if self.distances is None:  # of signs, sum_j lam_j |s_j - t_j| is lam.sum() - u
-            u, all_ = (self.x * lam) @ self.x.T, lam.sum()
-            near = w[0] * np.exp(u - all_ - 0.5 * minus * minus)
-        else:
-            near = w[0] * np.exp(-(lam @ self.distances).reshape(n, n))
         far = np.zeros((1, 1))
-        if self.odd:
-            near *= 0.5
-            far = (0.5 * w[0]) * np.exp(-u - all_ - 0.5 * plus * plus)
+        if self.distances is not None:
+            near = w[0] * np.exp(-(lam @ self.distances).reshape(n, n))
+        else:  # of signs, sum_j lam_j |s_j - t_j| is lam.sum() - u
+            h = np.zeros(p) if direction is None else np.exp(theta[p]) * direction
+            u, total, projection = (self.x * lam) @ self.x.T, lam.sum(), self.x @ h
+            minus, plus = projection[:, None] - projection, projection[:, None] + projection
+            near = w[0] * np.exp(u - total - 0.5 * minus * minus)
+            if self.odd:
+                near *= 0.5
+                far = (0.5 * w[0]) * np.exp(-u - total - 0.5 * plus * plus)
         K = near - far + w[1] * self.linear + w[2] * self.constant
         diagonal = np.diag_indices(n)
         K[diagonal] += w[3] + self.discrete.white * (self.shares @ w[:3])
@@ -101,11 +100,11 @@ class MarginalLikelihood:
         near, far = near * G, far * G
         total, trace = near.sum() - far.sum(), np.trace(G)
         grad = r / self.sd
-        if self.distances is None:
-            grad[:p] += lam * (np.einsum("nj,nj->j", self.x, (near + far) @ self.x) - total)
-        else:
+        if self.distances is not None:
             grad[:p] -= lam * (self.distances @ near.ravel())
-        grad[p] += 2 * projection @ (far * plus - near * minus).sum(1)
+        else:
+            grad[:p] += lam * (np.einsum("nj,nj->j", self.x, (near + far) @ self.x) - total)
+            grad[p] += 2 * projection @ (far * plus - near * minus).sum(1)
         parts = (total, w[1] * (G * self.linear).sum(), w[2] * (G * self.constant).sum())
         grad[p + 1 :] += (*parts, w[3] * trace)
         grad[p + 1 : -1] += self.discrete.white * trace * self.shares * w[:3]

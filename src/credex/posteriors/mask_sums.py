@@ -30,9 +30,9 @@ class MaskSums:
     Attributes
     ----------
     a, b, c : factors and weights of the nodes.
-    contrast : 1: phi_i is the sum in which f_i is replaced by f_i(1) - f_i(0). 0: phi is the sum,
-        and for each feature that over the masks with it.
-    inverse : (q, q) that phi is multiplied by; None: nothing.
+    contrast : 1: phi_i is the sum with f_i(1) - f_i(0) in place of f_i. 0: phi is the sum over all
+        masks, followed by those over the masks with feature i.
+    inverse : (q, q) matrix that phi is multiplied by; None: identity.
     """
 
     a: NDArray[Any]
@@ -58,8 +58,8 @@ class MaskSums:
         for beta, factor in kernel.factors(5.0 if draft else 6.5):
             single = np.complex64 if np.iscomplexobj(factor) else np.float32
             e = factor.astype(single) if draft else factor
-            up, down = a + b * np.conj(e), a * e + b  # (q, d): sums over one feature of masks with
-            F = np.where(on[:, None], up.T[..., None], down.T[..., None])  # and without it
+            up, down = a + b * np.conj(e), a * e + b  # (q, d): with feature j in the mask, without
+            F = np.where(on[:, None], up.T[..., None], down.T[..., None])
             others, whole = product_of_others(F)
             one = np.where(
                 on, (1 - self.contrast * np.conj(e))[:, None], (e - self.contrast)[:, None]
@@ -138,7 +138,7 @@ class SurrogateSums(MaskSums):
 
     def __init__(self, w: Floats) -> None:
         self.d, self.w = len(w) - 1, w
-        self.inverse: Floats = np.linalg.inv(self._moment(w))
+        self.inverse: Floats = np.asarray(np.linalg.inv(self._moment(w)))
         mass = w * _binomials(self.d)
         s = np.flatnonzero(mass > NEGLIGIBLE * mass.max())
         angle = 2 * np.pi * (s - s[0] + 0.2371) / len(s)  # rotated: no factor vanishes by symmetry

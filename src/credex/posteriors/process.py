@@ -33,7 +33,7 @@ from credex.posteriors.cross_validation import block_scale, effective_rows, leav
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.interval_rules import IntervalRule
-from credex.posteriors.kernel import Kernel, safe_cholesky, solve_lower
+from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.student import heavier
 from credex.typing import Design, Floats, Ints
@@ -60,23 +60,21 @@ MIN_DOF = 3.0
 
 
 class Observations:
-    """Rows as the process sees them.
+    """Rows that were asked, as the process sees them.
 
     Parameters
     ----------
     functional : what is explained.
-    design, y : (n, d) rows (masks, or the design of a table), (n, k) outputs.
+    design, y : (n, d) masks, or the design of a table; (n, k) outputs.
     coordinates : (n, p) of the rows of a table.
-    expected, ease : (d,) prior mean of phi, and relative prior variances of the linear part; None:
-        all zero, all one.
+    expected, ease : (d,) prior means of phi (default: 0), and prior variances of the linear part
+        relative to each other (default: equal).
     noisy : the same row may be answered differently.
 
     Attributes
     ----------
-    inputs : n points.
-    columns : (n, d) or (n, d+1) design of an additive function.
-    Y : (n, k) outputs without what the prior expects and without ``constant``, their mean (k,),
-        which half differences do not have.
+    inputs, columns : n points; (n, d) or (n, d+1) design of an additive function.
+    Y : (n, k) outputs less what the prior expects, less their mean ``constant`` unless odd.
     """
 
     def __init__(
@@ -91,10 +89,8 @@ class Observations:
         noisy: bool = False,
     ) -> None:
         self.functional, self.ease, self.noisy = functional, ease, noisy
-        self.inputs, self.columns = (
-            functional.inputs(design, coordinates),
-            functional.columns(design),
-        )
+        self.inputs = functional.inputs(design, coordinates)
+        self.columns = functional.columns(design)
         self.expected = np.zeros(functional.d) if expected is None else expected
         Y = np.asarray(y) - (self.columns[:, -functional.d :] @ self.expected)[:, None]
         self.constant = np.zeros(Y.shape[1]) if functional.odd else Y.mean(0)
@@ -107,23 +103,27 @@ class Observations:
 
     def default_kernel(self) -> Kernel:
         """Centre of the prior of the hyper-parameters."""
-        p = self.inputs.x.shape[1]
-        return self.functional.default_kernel(p, noisy=self.noisy, ease=self.ease)
+        f, p = self.functional, self.inputs.x.shape[1]
+        scales = np.full(p, np.log(0.5 / np.sqrt(p)) + f.scale_shift)
+        weights = np.array([0.0, 0.0, -5.0 if f.odd else 0.0, -5.0])
+        direction = np.full(p, 1 / np.sqrt(p)) if f.odd else None
+        noisy = self.noisy or f.endless
+        return Kernel(scales, MIN_LOG_RHO, weights, direction, f.odd, noisy, self.ease)
 
     @property
     def rounding(self) -> Floats:
-        """(k,) variances that are rounding."""
+        """(k,) variances below which is rounding."""
         return np.asarray((ROUNDOFF * np.abs(self.Y).max(0)) ** 2)
 
     def restore(self, coefficients: Floats) -> tuple[Floats, Floats]:
-        """Add to phi (d, k) and the intercept (k,) what was taken off the outputs."""
+        """Add what was taken off the outputs to phi (d, k) and the intercept (k,)."""
         phi = coefficients[-self.functional.d :] + self.expected[:, None]
         return phi, coefficients[0] + self.constant
 
     def additive_solution(self) -> Floats | None:
-        """Coefficients of ``columns``, if Y is exactly additive with two rows to spare, else None.
+        """Coefficients of ``columns`` if Y is exactly additive with two rows to spare, else None.
 
-        Outputs of noisy models, of endless neighbourhoods and discrete ones may be so by accident.
+        Never for noisy models, endless neighbourhoods or discrete outputs.
         """
         f, (n, q) = self.functional, self.columns.shape
         if n < q + 2 or self.noisy or f.endless or degree_of(self.Y, odd=f.odd):
@@ -233,7 +233,6 @@ class ProcessPosterior:
 
         Parameters
         ----------
-        data : what was observed.
         start : ``kernel`` of an earlier fit, for a warm start.
         looks : the run may stop at this width, so that it has to be honest at every look.
         noise : (k,) variance of an output asked again, where that is known.
@@ -322,7 +321,7 @@ def direction_of(coefficients: Floats) -> Floats:
 
 
 def _honest_scale(state: Conditioned, rule: IntervalRule) -> tuple[Floats, Floats, float]:
-    """sigma² per output (k,), residuals (n, k), and the number of rows that these rest on."""
+    """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
     n, p = state.data.inputs.x.shape
     inverse = solve_lower(state.L, np.eye(n))
     residual, variance = leave_one_out(inverse, state.W)
