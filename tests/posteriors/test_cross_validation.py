@@ -1,21 +1,55 @@
-"""What rows left out say, and how many of them say it."""
+"""Cross-validation of a Gaussian process, and the effective number of rows."""
 
 import numpy as np
 import pytest
 
 import credex as cx
-from credex.posteriors.cross_validation import resting
+from credex.posteriors.cross_validation import block_scale, effective_rows, leave_one_out
 
 
-def test_normal_residuals_rest_on_all_rows_and_rare_ones_on_few():
+def test_effective_rows_are_all_for_normal_residuals_and_few_for_rare_ones():
     rng = np.random.default_rng(0)
     normal = rng.normal(size=(4000, 2))
     rare = np.where(rng.random((4000, 1)) < 0.01, 1.0, 0.0) * rng.normal(size=(4000, 1))
     v = np.exp(rng.normal(size=4000))
-    assert resting(normal * np.sqrt(v)[:, None], v) == pytest.approx([4000, 4000], rel=0.1)
-    assert resting(rare * np.sqrt(v)[:, None], v)[0] < 80
-    assert resting(np.ones((5, 1)), np.ones(5))[0] == 5  # never more than there are
-    assert resting(np.zeros((5, 1)), np.ones(5))[0] == 1
+    assert effective_rows(normal * np.sqrt(v)[:, None], v) == pytest.approx([4000, 4000], rel=0.1)
+    assert effective_rows(rare * np.sqrt(v)[:, None], v)[0] < 80
+    assert effective_rows(np.ones((5, 1)), np.ones(5))[0] == 5  # never more than there are
+    assert effective_rows(np.zeros((5, 1)), np.ones(5))[0] == 1
+
+
+def observed(n):
+    """Covariance of n rows, outputs, L^-1 and L^-1 outputs."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(n, n))
+    K, y = A @ A.T / n + 0.1 * np.eye(n), rng.normal(size=(n, 2))
+    inverse = np.linalg.inv(np.linalg.cholesky(K))
+    return K, y, inverse, inverse @ y
+
+
+def test_leave_one_out_is_prediction_without_the_row():
+    K, y, inverse, whitened = observed(12)
+    r, v = leave_one_out(inverse, whitened)
+    for i in range(12):
+        rest = np.arange(12) != i
+        gain = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
+        np.testing.assert_allclose(r[i], y[i] - gain @ y[rest])
+        assert v[i] == pytest.approx(K[i, i] - gain @ K[rest, i])
+
+
+def test_blocks_are_predicted_without_their_neighbours():
+    K, y, inverse, whitened = observed(22)
+    distance = np.abs(np.subtract.outer(np.arange(22.0), np.arange(22.0)))
+    found = block_scale(inverse, whitened, distance, 2)
+    ratios = []
+    for i in range(2, 22):
+        away = np.where(np.arange(22) < 2, np.inf, distance[i])
+        rest = np.ones(22, bool)
+        rest[np.argsort(away, kind="stable")[:4]] = False
+        gain = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
+        ratios.append((y[i] - gain @ y[rest]) ** 2 / (K[i, i] - gain @ K[rest, i]))
+    np.testing.assert_allclose(found, np.mean(ratios, axis=0))
+    np.testing.assert_array_equal(block_scale(inverse[:9, :9], whitened[:9], distance, 2), 0)
 
 
 def rare_score(rows):

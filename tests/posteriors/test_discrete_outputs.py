@@ -5,17 +5,13 @@ import pytest
 
 import credex as cx
 from credex.designs.bernoulli import all_masks
-from credex.designs.focused import signs
-from credex.designs.shapley import ShapleySequence
-from credex.posteriors import evidence, surrogate_kernel
-from credex.posteriors.discrete_outputs import Jumps, repeats
-from credex.posteriors.gp import fit_kernel
+from credex.posteriors.discrete_outputs import DiscreteOutputs, repeats
 from credex.posteriors.student import heavier, quantile
 from tests.games import shapley, smooth_game, table_game
 
 
 def ones(n):
-    return lambda: np.ones((n, 1))
+    return np.ones((n, 1))
 
 
 def votes(d, seed):
@@ -32,15 +28,15 @@ def test_repeats_counts_equal_pairs():
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])
-def test_labels_jump_and_real_values_do_not(scale):
+def test_labels_are_discrete_and_real_values_are_not(scale):
     rng = np.random.default_rng(0)
     labels, counts = rng.integers(0, 2, (60, 1)), rng.integers(0, 6, (60, 1))
     real = rng.normal(size=(60, 2))
-    assert Jumps.of(scale * labels, ones(60)).degree > 0.9
-    assert 0.05 < Jumps.of(scale * counts, ones(60)).degree < 0.5
-    assert Jumps.of(scale * real, ones(60)) == Jumps(0.0, 0.0)
+    assert DiscreteOutputs.of(scale * labels, ones(60)).degree > 0.9
+    assert 0.05 < DiscreteOutputs.of(scale * counts, ones(60)).degree < 0.5
+    assert DiscreteOutputs.of(scale * real, ones(60)) == DiscreteOutputs(0.0, 0.0)
     both = np.hstack([real, labels])
-    assert Jumps.of(scale * both, ones(60)).degree > 0.9  # one output that jumps is enough
+    assert DiscreteOutputs.of(scale * both, ones(60)).degree > 0.9  # one discrete output is enough
 
 
 def test_rare_probabilities_are_no_labels():
@@ -48,14 +44,14 @@ def test_rare_probabilities_are_no_labels():
     z = all_masks(10)
     w = np.abs(np.random.default_rng(0).normal(size=10)) * 2
     p = 1 / (1 + np.exp(-(z @ w - 0.75 * w.sum())))
-    assert Jumps.of(p[::7, None], ones(len(p[::7]))).degree == 0.0
+    assert DiscreteOutputs.of(p[::7, None], ones(len(p[::7]))).degree == 0.0
     e = cx.BayesSHAP(table_game(p), cx.Masks(10), posterior="gp", sampler="random")
     assert e.explain(queries=120).interval().width.mean() < 0.05 * np.abs(shapley(p)).mean()
 
 
 @pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
 @pytest.mark.parametrize("other", [np.zeros, lambda n: np.arange(n) % 2])
-def test_an_output_that_is_constant_or_jumps_does_not_doubt_another(method, other):
+def test_a_constant_or_discrete_output_hardly_widens_another(method, other):
     table = smooth_game(10, 2)
     both = np.column_stack([table, other(len(table))])
     options = {"posterior": "gp", "sampler": "random"}
@@ -69,47 +65,18 @@ def test_an_additive_game_is_white_by_half_a_row_only():
     """Nothing is accidental about a game that d + 1 numbers describe, but a row may differ."""
     masks = all_masks(6).astype(float)
     design = np.column_stack([np.ones(64), masks])
-    additive = Jumps.of(masks[:, :1] * 2 - 1, lambda: design)
+    additive = DiscreteOutputs.of(masks[:, :1] * 2 - 1, design)
     assert additive.white == pytest.approx(0.3 * additive.degree * 0.5 / 65)
-    assert Jumps.of(masks[:, :1] * masks[:, 1:2], lambda: design).white > 0.05
+    assert DiscreteOutputs.of(masks[:, :1] * masks[:, 1:2], design).white > 0.05
 
 
 def test_white_comes_and_goes():
-    jumps, shares = Jumps(1.0, 0.2), np.array([0.5, 1.0, 0.5])
+    discrete, shares = DiscreteOutputs(1.0, 0.2), np.array([0.5, 1.0, 0.5])
     logs = np.log([2.0, 1.0, 0.4, 1e-3])
-    more = jumps.add_white(logs, shares)
+    more = discrete.add_white(logs, shares)
     assert np.exp(more[-1]) == pytest.approx(1e-3 + 0.2 * 2.2)
-    np.testing.assert_allclose(jumps.without_white(more, shares), logs)
-    np.testing.assert_allclose(Jumps(0.0, 0.0).add_white(logs, shares), logs)
-
-
-def test_gradients_with_labels():
-    d, n = 7, 25
-    masks = ShapleySequence(d, 0, paired=True).units(0, n)
-    y = np.sign(np.random.default_rng(1).normal(size=(n, 1)))
-    odd = evidence.Evidence(signs(masks), y)
-    full = surrogate_kernel.Evidence(masks.astype(float), masks - 0.5, y - y.mean())
-    rng = np.random.default_rng(2)
-    for ev, b in ((odd, np.ones(d) / np.sqrt(d)), (full, np.ones(d) / np.sqrt(d))):
-        assert ev.jumps.white > 0.05
-        theta = ev.mean + 0.3 * rng.normal(size=d + 5)
-        steps = 1e-5 * np.eye(d + 5)
-        numeric = [(ev.loss(theta + e, b)[0] - ev.loss(theta - e, b)[0]) / 2e-5 for e in steps]
-        np.testing.assert_allclose(ev.loss(theta, b)[1], numeric, atol=1e-6 * np.abs(numeric).max())
-
-
-def test_a_fitted_kernel_keeps_its_white_part_on_a_warm_start():
-    table = votes(9, 3)
-    z = np.vstack([np.ones((1, 9), bool), ShapleySequence(9, 0, paired=True).units(0, 40)])
-    v = table_game(table)
-    s, y = signs(z), ((v(z) - v(~z)) / 2).reshape(-1, 1)
-    first = fit_kernel(s, y)
-    again = fit_kernel(s, y, start=first)
-    w = np.exp(again.log_weights)
-    least = evidence.Evidence(s, y).jumps.white * (evidence.SHARES @ w[:3])
-    assert least > 0
-    assert w[3] >= least
-    assert w[3] == pytest.approx(np.exp(first.log_weights[3]), rel=0.5)
+    np.testing.assert_allclose(discrete.without_white(more, shares), logs)
+    np.testing.assert_allclose(DiscreteOutputs(0.0, 0.0).add_white(logs, shares), logs)
 
 
 @pytest.mark.parametrize("sampler", ["random", "paired", "focused"])

@@ -9,7 +9,8 @@ import numpy as np
 
 from credex.designs.samplers import Candidates, Stream
 from credex.errors import InputError
-from credex.posteriors.gp import Conditioned
+from credex.posteriors.kernel import Inputs, solve_lower
+from credex.posteriors.process import Conditioned
 from credex.typing import Floats, Ints, Masks
 
 POOL = 600
@@ -46,45 +47,54 @@ class Focused:
     ) -> Candidates:
         """Choose the next batch of pairs."""
         del rng
-        if not isinstance(posterior, Conditioned):
+        if not isinstance(posterior, Conditioned) or not posterior.kernel.odd:
             msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
             raise InputError(msg)
-        asked, d = len(posterior.S) - 1, posterior.S.shape[1]
+        asked, d = len(posterior.data.Y) - 1, posterior.functional.d
         want = max(8, d) if asked == 0 else max(self.batch, int(self.growth * asked))
         want = min(want, n // 2)
         pool = stream.take(2 * max(self.pool, 2 * want))
-        units = pool.design[0::2]
-        picks, _ = plan(posterior, signs(units), want)
+        picks, _ = plan(posterior, pool.design[0::2], want)
         return pool.pick(np.stack([2 * picks, 2 * picks + 1], axis=1).reshape(-1))
 
 
-def plan(state: Conditioned, pool: Floats, n: int) -> tuple[Ints, Floats]:
-    """Pairs to ask, greedily by sum_i cov(phi_i, g)^2 / var g, given what is known.
+def plan(state: Conditioned, masks: Masks, n: int) -> tuple[Ints, Floats]:
+    """Choose pairs greedily by Σ_i cov(φ_i, g)²/var g.
 
     After each choice the covariances are downdated as if it had been asked: no value is needed.
 
+    Parameters
+    ----------
+    state : what is known.
+    masks : (m, d) one mask of each candidate pair.
+    n : pairs to choose.
+
     Returns
     -------
-    picks : (n,) rows of the pool, best first.
-    reductions : (n, d) by how much each pick lowers the unit variance of each importance; their
-        running sum, taken from ``state.unit_covariance()``, forecasts widths before any query.
+    picks : (n,) rows of ``masks``, best first.
+    reductions : (n, d) by how much each pick lowers the unit variance of each importance; taken
+        off ``state.covariance`` one after the other, they forecast widths before any query.
     """
-    k = state.kernel
-    m = len(pool)
-    A = _solve(state.L, k.gram(state.S, pool))
+    k, known = state.kernel, state.data.inputs
+    pool = state.functional.inputs(masks)
+    m, white = len(pool), k.weights[3]
+    A = solve_lower(state.L, k.gram(known, pool))
     prior = k.diagonal(pool)
     var = prior - np.einsum("nm,nm->m", A, A)
-    both = k.cross(np.vstack([pool, state.S]), draft=True)
-    cov = both[:, :m] - _solve(state.L, both[:, m:].T).T @ A
+    both = Inputs(np.vstack([pool.z, known.z]))
+    draft = state.functional.cross(k, both, draft=True)
+    cov = draft[:, :m] - solve_lower(state.L, draft[:, m:].T).T @ A
     n = min(n, m)
     rows = np.empty((n, m))
     picks = np.empty(n, int)
-    reductions = np.empty((n, k.d))
+    reductions = np.empty((n, state.functional.d))
     free = np.ones(m, bool)
     for i in range(n):
         score = np.where(free, (cov**2).sum(0) / np.maximum(var, 1e-9 * prior), -1.0)
         j = int(np.argmax(score))
-        row = k.gram(pool[j : j + 1], pool)[0] - A[:, j] @ A - rows[:i, j] @ rows[:i]
+        row = k.gram(pool[j : j + 1], pool)[0]
+        row[j] += white
+        row = row - A[:, j] @ A - rows[:i, j] @ rows[:i]
         sd = np.sqrt(max(row[j], 1e-9 * prior[j]))
         rows[i] = row / sd
         gain = cov[:, j] / sd
@@ -92,14 +102,3 @@ def plan(state: Conditioned, pool: Floats, n: int) -> tuple[Ints, Floats]:
         var = var - rows[i] ** 2
         picks[i], reductions[i], free[j] = j, gain**2, False
     return picks, reductions
-
-
-def signs(masks: Masks) -> Floats:
-    """Masks as −1 and +1, ``(n, d)``."""
-    return np.where(masks, 1.0, -1.0)
-
-
-def _solve(lower: Floats, x: Floats) -> Floats:
-    from scipy.linalg import solve_triangular
-
-    return np.asarray(solve_triangular(lower, x, lower=True, check_finite=False))

@@ -101,3 +101,11 @@ def test_a_width_is_honoured_and_several_outputs_work():
     assert np.all(e.interval().width <= 0.1)
     f = ex.forecast(width=0.01, seed_queries=60)
     assert f.queries > 0
+
+
+def test_lime_takes_the_prior_too():
+    ex = cx.BayesLIME(table_game(smooth_game(10, 3)), cx.Masks(10), posterior="gp")
+    truth = ex.explain(queries=2**10, posterior="linear", prior=cx.Prior(precision=1e-9)).mean
+    plain = np.abs(ex.explain(queries=16).mean - truth).mean()
+    told = np.abs(ex.explain(queries=16, prior=cx.Prior(mean=truth)).mean - truth).mean()
+    assert told < 0.8 * plain

@@ -1,0 +1,342 @@
+r"""Gaussian-process posterior of an explanation, with honest intervals.
+
+A process is conditioned on observations of the value function (`Conditioned`). The explanation phi
+is a linear functional of that function (`credex.posteriors.functionals`), so that given the kernel
+its posterior is Gaussian, with mean B'W and covariance sigma² C.
+
+That variance is too small, because the kernel was fitted to the same observations. So
+
+* sigma² is the mean of squared leave-one-out residuals over their variances r_i²/v_i, one per
+  output; where rows are random, at least that of blocks of neighbours left out together
+  (`credex.posteriors.cross_validation`);
+* where the rows that weigh most in phi were predicted worse than the rest, it grows by
+  sum_i M_i² r_i² / sum_i M_i² v_i sigma², at least one;
+* it grows by 1 + c (p + 5)/n for p + 5 hyper-parameters fitted on n rows; or, where n random rows
+  are enough, phi's total variance is at least that of a sandwich of the residuals: the error of a
+  regression on what the process leaves, whatever its kernel cannot express;
+* the scale itself is uncertain, so that the posterior is a Student-t.
+
+Which of these apply, with which constants, depends on the functional. The constants were chosen by
+coverage on games (`credex.posteriors.interval_rules`).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from credex.posteriors.belief import Belief
+from credex.posteriors.cross_validation import block_scale, effective_rows, leave_one_out
+from credex.posteriors.discrete_outputs import degree_of, unseen_variance
+from credex.posteriors.functionals import Functional
+from credex.posteriors.interval_rules import IntervalRule
+from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
+from credex.posteriors.marginal_likelihood import MarginalLikelihood
+from credex.posteriors.student import heavier
+from credex.typing import Design, Floats, Ints
+
+__all__ = ["Conditioned", "Observations", "ProcessPosterior", "fit_kernel"]
+
+MAX_FIT_ROWS = 300
+"""Hyper-parameters are fitted on at most this many rows, evenly spread, to bound time."""
+
+CHUNK = 2048
+"""Rows predicted at a time, to bound memory."""
+
+MANY_FEATURES = 25
+"""Features beyond which the in-sample scale counts (chosen by coverage on the benchmark games)."""
+
+ROUNDOFF = 2e-8
+"""A standard deviation below this share of the largest output is rounding."""
+
+ADDITIVE = 1e-10
+"""Residuals of a linear fit below this share of the largest output are rounding."""
+
+MIN_DOF = 3.0
+"""Degrees of freedom before any row (chosen by coverage on the benchmark games)."""
+
+
+class Observations:
+    """Rows that were asked, as the process sees them.
+
+    Parameters
+    ----------
+    functional : what is explained.
+    design, y : (n, d) masks, or the design of a table; (n, k) outputs.
+    coordinates : (n, p) of the rows of a table.
+    expected, ease : (d,) prior means of phi (default: 0), and prior variances of the linear part
+        relative to each other (default: equal).
+    noisy : the same row may be answered differently.
+
+    Attributes
+    ----------
+    inputs, columns : n points; (n, d) or (n, d+1) design of an additive function.
+    Y : (n, k) outputs less what the prior expects, less their mean ``constant`` unless odd.
+    """
+
+    def __init__(
+        self,
+        functional: Functional,
+        design: Design,
+        y: Floats,
+        *,
+        coordinates: Floats | None = None,
+        expected: Floats | None = None,
+        ease: Floats | None = None,
+        noisy: bool = False,
+    ) -> None:
+        self.functional, self.ease, self.noisy = functional, ease, noisy
+        self.inputs = functional.inputs(design, coordinates)
+        self.columns = functional.columns(design)
+        self.expected = np.zeros(functional.d) if expected is None else expected
+        Y = np.asarray(y) - (self.columns[:, -functional.d :] @ self.expected)[:, None]
+        self.constant = np.zeros(Y.shape[1]) if functional.odd else Y.mean(0)
+        self.Y = Y - self.constant
+
+    def __getitem__(self, rows: Ints) -> Observations:
+        some = copy(self)
+        some.inputs, some.columns, some.Y = self.inputs[rows], self.columns[rows], self.Y[rows]
+        return some
+
+    def default_kernel(self) -> Kernel:
+        """Centre of the prior of the hyper-parameters."""
+        f, p = self.functional, self.inputs.x.shape[1]
+        scales = np.full(p, np.log(0.5 / np.sqrt(p)) + f.scale_shift)
+        weights = np.array([0.0, 0.0, -5.0 if f.odd else 0.0, -5.0])
+        direction = np.full(p, 1 / np.sqrt(p)) if f.odd else None
+        noisy = self.noisy or f.endless
+        return Kernel(scales, MIN_LOG_RHO, weights, direction, f.odd, noisy, self.ease)
+
+    @property
+    def rounding(self) -> Floats:
+        """(k,) variances below which is rounding."""
+        return np.asarray((ROUNDOFF * np.abs(self.Y).max(0)) ** 2)
+
+    def restore(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """Add what was taken off the outputs to phi (d, k) and the intercept (k,)."""
+        phi = coefficients[-self.functional.d :] + self.expected[:, None]
+        return phi, coefficients[0] + self.constant
+
+    def additive_solution(self) -> Floats | None:
+        """Coefficients of ``columns`` if Y is exactly additive with two rows to spare, else None.
+
+        Never for noisy models, endless neighbourhoods or discrete outputs.
+        """
+        f, (n, q) = self.functional, self.columns.shape
+        if n < q + 2 or self.noisy or f.endless or degree_of(self.Y, odd=f.odd):
+            return None
+        beta, _, rank, _ = np.linalg.lstsq(self.columns, self.Y, rcond=None)
+        misfit = np.abs(self.Y - self.columns @ beta).max(0)
+        exact = rank == q and np.all(misfit <= ADDITIVE * np.abs(self.Y).max(0))
+        return np.asarray(beta) if exact else None
+
+
+class Conditioned:
+    """A kernel conditioned on observations.
+
+    Attributes
+    ----------
+    kernel, data, functional : hyper-parameters, rows, and what is explained.
+    L : (n, n) lower Cholesky factor of k(inputs, inputs).
+    B : (n, q) L^-1 cov(v, phi).
+    W : (n, k) L^-1 Y.
+    """
+
+    def __init__(self, kernel: Kernel, data: Observations) -> None:
+        self.kernel, self.data, self.functional = kernel, data, data.functional
+        self.L = safe_cholesky(kernel.gram(data.inputs))
+        self.B = solve_lower(self.L, self.functional.cross(kernel, data.inputs).T)
+        self.W = solve_lower(self.L, data.Y)
+
+    @property
+    def mean(self) -> Floats:
+        """E[phi | Y] without what the prior expects, (q, k)."""
+        return np.asarray(self.B.T @ self.W)
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """cov[phi] given the rows at sigma² = 1, (q, q). Needs no Y: widths can be forecast."""
+        return self.functional.covariance(self.kernel, self.data.inputs, self.L, self.B)
+
+    @cached_property
+    def alpha(self) -> Floats:
+        """k^-1 Y, (n, k)."""
+        return solve_lower(self.L, self.W, transposed=True)
+
+    def predict(self, masks: Design) -> Floats:
+        """Posterior mean of the outputs at masks ``(m, d)``, (m, k)."""
+        f, data = self.functional, self.data
+        at = f.inputs(masks)
+        starts = range(0, len(at), CHUNK)
+        parts = [self.kernel.gram(at[a : a + CHUNK], data.inputs) @ self.alpha for a in starts]
+        expected = f.columns(masks)[:, -f.d :] @ data.expected
+        return np.concatenate(parts) + expected[:, None] + data.constant
+
+    def predictive_variance(self, Z: Design) -> Floats:
+        """Variance of an observation at masks ``Z (m, d)``, at sigma² = 1."""
+        at = self.functional.inputs(Z)
+        known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
+        return np.asarray(self.kernel.diagonal(at) - np.einsum("nm,nm->m", known, known))
+
+    def shares_left(self, masks: Design) -> Floats:
+        """Shares of phi's variances left after observing masks ``(m, d)`` in turn, (m, d).
+
+        Needs no outputs. The correction of sigma² for fitted hyper-parameters is included.
+        """
+        f, (n, p) = self.functional, self.data.inputs.x.shape
+        at = f.inputs(masks)
+        known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
+        L = safe_cholesky(self.kernel.gram(at) - known.T @ known)
+        left = (f.cross(self.kernel, at) - self.B.T @ known)[-f.d :]
+        gains = np.cumsum(solve_lower(L, left.T) ** 2, axis=0)
+        now = np.maximum(self.covariance.diagonal()[-f.d :], 1e-300)
+        rows = n + np.arange(len(at) + 1)
+        inflation = 1 + f.rule(n, noisy=self.kernel.noisy).inflation * (p + 5) / rows
+        left = np.maximum(1 - gains / now, 1e-12)
+        return np.asarray(left * (inflation[1:] / inflation[0])[:, None])
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPosterior:
+    """Posterior of an explanation, a Student-t around ``mean``.
+
+    Attributes
+    ----------
+    mean : (d, k)
+    intercept : (k,) of a surrogate.
+    scale : (d, d, k) scale matrices.
+    dof : degrees of freedom.
+    kernel : hyper-parameters, for a warm start.
+    state : the conditioned process; None if the rows are exactly additive.
+    """
+
+    mean: Floats
+    intercept: Floats
+    scale: Floats
+    dof: float
+    kernel: Kernel
+    state: Conditioned | None
+
+    @classmethod
+    def fit(
+        cls,
+        data: Observations,
+        *,
+        start: Kernel | None = None,
+        looks: bool = False,
+        noise: Floats | None = None,
+    ) -> ProcessPosterior:
+        """Fit the hyper-parameters and condition on the rows.
+
+        Parameters
+        ----------
+        start : ``kernel`` of an earlier fit, for a warm start.
+        looks : the run may stop at this width, so that it has to be honest at every look.
+        noise : (k,) variance of an output asked again, where that is known.
+        """
+        beta = data.additive_solution()
+        if beta is None:
+            kernel = fit_kernel(data, start=start)
+            if noise is not None:
+                kernel = at_least_noise(kernel, data, noise)
+            return cls.of(Conditioned(kernel, data), looks=looks)
+        scale = np.eye(data.functional.d)[:, :, None] * data.rounding
+        return cls(*data.restore(beta), scale, MIN_DOF, start or data.default_kernel(), None)
+
+    @classmethod
+    def of(cls, state: Conditioned, *, looks: bool = False) -> ProcessPosterior:
+        """Posterior given the kernel."""
+        f, data, noisy = state.functional, state.data, state.kernel.noisy
+        d, n = f.d, len(data.Y)
+        rule = f.rule(n, noisy=noisy)
+        sigma2, r, count = _honest_scale(state, rule)
+        mean, C = state.mean, state.covariance[-d:, -d:]
+        if f.odd:  # the first pair, full and empty, says what phi sums to
+            mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
+            centre = np.eye(d) if noisy else np.eye(d) - 1 / d
+            C = centre @ C @ centre
+        error = f.sampling_error(state.kernel, data.inputs, state.alpha)
+        scale = C[:, :, None] * sigma2 + error[-d:, -d:]
+        if rule.sandwich:
+            square = r**2 + (0.0 if f.odd else unseen_variance(data.Y))
+            now = np.maximum(np.trace(scale), 1e-300)
+            scale = scale * np.maximum(f.sandwich(data.inputs, square, noisy=noisy) / now, 1.0)
+        if looks:
+            scale = scale * (rule.looks + (rule.few_looks / n) ** 2) ** 2
+        dof = min(MIN_DOF + count / rule.rows_per_dof, rule.max_dof)
+        if rule.tail_dof is not None:
+            scale, dof = scale * heavier(dof, rule.tail_dof), rule.tail_dof
+        i = np.arange(d)
+        scale[i, i] = np.maximum(scale[i, i], data.rounding)
+        return cls(*data.restore(mean), scale, dof, state.kernel, state)
+
+    @property
+    def belief(self) -> Belief:
+        """What is believed about the explanation."""
+        return Belief(self.mean, self.scale, self.dof)
+
+
+def fit_kernel(data: Observations, *, start: Kernel | None = None, max_iter: int = 60) -> Kernel:
+    """MAP kernel. From scratch the bending direction takes two passes, from ``start`` one."""
+    f, n, centre = data.functional, len(data.Y), data.default_kernel()
+    if n == 1:
+        return centre
+    if n > MAX_FIT_ROWS:
+        data = data[np.unique(np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64))]
+    posterior = MarginalLikelihood(data.inputs, data.Y, centre, f.scale_sd)
+    kernel, rounds = start or centre, [max_iter]
+    if start is None and f.bends:
+        kernel, rounds = replace(posterior.fit(centre, max_iter=20), log_rho=0.0), [20, max_iter]
+    for iterations in rounds:
+        if f.bends:
+            direction = direction_of(Conditioned(kernel, data).mean[-f.d :])
+            kernel = replace(kernel, direction=direction)
+        kernel = posterior.fit(kernel, max_iter=iterations)
+    return kernel
+
+
+def at_least_noise(kernel: Kernel, data: Observations, noise: Floats) -> Kernel:
+    """The kernel with a white part of at least the known noise, relative to the scale it fits.
+
+    Distinct rows alone cannot tell noise from a rough function.
+    """
+    for _ in range(4):  # more noise means less scale: converges quickly
+        W = solve_lower(safe_cholesky(kernel.gram(data.inputs)), data.Y)
+        least = float(np.mean(noise / np.maximum((W**2).mean(0), np.finfo(float).tiny)))
+        white = np.log(max(least, np.exp(kernel.log_weights[3])))
+        kernel = replace(kernel, log_weights=np.append(kernel.log_weights[:3], white))
+    return kernel
+
+
+def direction_of(coefficients: Floats) -> Floats:
+    """Unit vector along the coefficients (d, k); the leading one of several outputs."""
+    norm = np.linalg.norm(coefficients, axis=0)
+    if not norm.max() > 0:
+        return np.full(len(coefficients), 1 / np.sqrt(len(coefficients)))
+    U = coefficients[:, norm > 0] / norm[norm > 0]
+    return np.asarray(U if U.shape[1] == 1 else np.linalg.svd(U, full_matrices=False)[0])[:, 0]
+
+
+def _honest_scale(state: Conditioned, rule: IntervalRule) -> tuple[Floats, Floats, float]:
+    """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
+    n, p = state.data.inputs.x.shape
+    inverse = solve_lower(state.L, np.eye(n))
+    residual, variance = leave_one_out(inverse, state.W)
+    r, v = residual[rule.first :], variance[rule.first :]
+    in_sample = (state.W**2).mean(0)
+    sigma2 = (r**2 / v[:, None]).mean(0) if len(r) else in_sample
+    if rule.in_sample and p > MANY_FEATURES:
+        sigma2 = np.maximum(sigma2, in_sample)
+    M2 = ((inverse.T @ state.B[:, -state.functional.d :])[rule.first :] ** 2).sum(1)
+    share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
+    sigma2 = sigma2 * np.maximum(share, 1.0)
+    if rule.blocks_from is not None:
+        K = state.kernel.gram(state.data.inputs)
+        near = np.abs(K) if state.kernel.odd else K  # the sign of a pair is arbitrary
+        distance = np.diag(K)[:, None] + np.diag(K) - 2 * near
+        sigma2 = np.maximum(sigma2, block_scale(inverse, state.W, distance, rule.blocks_from))
+    count = effective_rows(r, v) if rule.kurtosis else np.full(len(sigma2), float(n))
+    return sigma2 * (1 + rule.inflation * (p + 5) / count), residual, float(count.min())
