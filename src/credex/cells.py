@@ -1,10 +1,10 @@
-"""Single values: is it missing, is it a number, how is it shown, how does it go into JSON."""
+"""Single values of a table: missing or not, as a number, as text, in JSON and back."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import sys
+import unicodedata
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +12,18 @@ import numpy as np
 
 from credex.errors import InputError
 
-__all__ = ["as_bool", "as_number", "decode", "display", "encode", "is_missing", "plain"]
+__all__ = [
+    "as_bool",
+    "as_float",
+    "as_number",
+    "clean",
+    "decode",
+    "display",
+    "encode",
+    "encode_or_text",
+    "is_missing",
+    "plain",
+]
 
 _MISSING_TYPES = ("NAType", "NaTType")  # pandas' NA and NaT, without importing pandas
 _CHECKED = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
@@ -20,9 +31,7 @@ _CHECKED = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or pandas' NA."""
-    if value is None:
-        return True
-    if type(value).__name__ in _MISSING_TYPES:
+    if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
     return isinstance(value, _CHECKED) and bool(value != value)  # noqa: PLR0124 - NaN and NaT
 
@@ -66,19 +75,35 @@ def as_bool(value: Any, column: str) -> bool:
     )
 
 
+def as_float(value: Any) -> float:
+    """Return a number (or a truth value, 0 or 1) as a float, anything else as NaN."""
+    value = plain(value)
+    return float(value) if isinstance(value, int | float | Decimal) else math.nan
+
+
+def clean(text: str) -> str:
+    """``text`` on one line: white space and control characters become single spaces."""
+    if text.isprintable() and "  " not in text:
+        return text.strip()
+    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
+
+
 def display(value: Any) -> str:
-    """Return a short readable text of one value."""
+    """Return a short readable text of one value, on one line."""
     value = plain(value)
     if value is None:
         return "missing"
-    if isinstance(value, float):
-        return f"{value:.6g}"
+    if isinstance(value, float):  # .4g alone would write 452600.0 as 4.526e+05
+        short = f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value + 0.0:.4g}"
+        return short.replace("inf", "∞").replace("-", "−")
+    if isinstance(value, int):
+        return str(value).replace("-", "−")
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return str(value.date())
-    return str(value)
+    return clean(str(value))
 
 
-def encode(value: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line a type
+def encode(value: Any) -> Any:  # noqa: C901, PLR0911 - one case a type
     """Turn a value into something JSON can hold exactly; `decode` is the inverse.
 
     Raises
@@ -86,16 +111,9 @@ def encode(value: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line a type
     TypeError
         If the value has no exact JSON form.
     """
-    if type(value) is float and math.isfinite(value):
-        return value
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return None
-    if isinstance(value, np.datetime64):
-        return {"date": str(value)}
-    if isinstance(value, np.timedelta64):
-        unit, step = np.datetime_data(value.dtype)
-        return {"timedelta": int(value.astype(np.int64)) * step, "unit": unit}
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
         value = value.item()
     if isinstance(value, bool | int | str):
         return value
@@ -103,50 +121,70 @@ def encode(value: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line a type
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, Decimal):
         return {"decimal": str(value)}
-    if isinstance(value, dt.datetime):
-        return {"date": value.isoformat()}
-    if isinstance(value, dt.date):
-        return {"day": value.isoformat()}
-    if isinstance(value, dt.time):
-        return {"time": value.isoformat()}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(part) for part in value]}
+    if isinstance(value, np.datetime64):
+        return {"date": str(value)}
+    if isinstance(value, dt.date | dt.time):
+        kind = "date" if isinstance(value, dt.datetime) else "day"
+        return {"time" if isinstance(value, dt.time) else kind: value.isoformat()}
     if type(value) is dt.timedelta:
         return {"timedelta": value // dt.timedelta(microseconds=1), "unit": "us"}
     if isinstance(value, dt.timedelta):  # pandas' Timedelta counts nanoseconds
-        return {"timedelta": int(np.timedelta64(value, "ns").astype(np.int64)), "unit": "ns"}
-    if isinstance(value, tuple):
-        return {"tuple": [encode(part) for part in value]}
+        value = np.timedelta64(value, "ns")
+    if isinstance(value, np.timedelta64):
+        unit, step = np.datetime_data(value.dtype)
+        return {"timedelta": int(value.astype(np.int64)) * step, "unit": unit}
     raise TypeError(type(value).__name__)
 
 
-def decode(value: Any) -> Any:  # noqa: PLR0911 - one line a type
-    """Read what `encode` wrote."""
+def encode_or_text(value: Any) -> Any:
+    """Like `encode`, but a value without an exact JSON form becomes its text."""
+    try:
+        return encode(value)
+    except TypeError:
+        return str(value)
+
+
+def decode(value: Any) -> Any:
+    """Read what `encode` wrote.
+
+    Moments come back as pandas' Timestamp, lengths in nanoseconds as its Timedelta.
+    """
     if not isinstance(value, dict):
         return value
-    if "float" in value:
-        return float(value["float"])
-    if "decimal" in value:
-        return Decimal(value["decimal"])
-    if "day" in value:
-        return dt.date.fromisoformat(value["day"])
-    if "time" in value:
-        return dt.time.fromisoformat(value["time"])
-    if "tuple" in value:
-        return tuple(decode(part) for part in value["tuple"])
+    for kind, read in _READ.items():
+        if kind in value:
+            return read(value[kind])
     if "timedelta" in value:
-        if value["unit"] == "us":
-            return dt.timedelta(microseconds=value["timedelta"])
-        return np.timedelta64(value["timedelta"], value["unit"])
-    if "date" in value:
-        return _moment(value["date"])
+        return _length(value["timedelta"], value["unit"])
     raise InputError(f"cannot read {value!r} in a stored instance; was the file edited?")
 
 
 def _moment(text: str) -> Any:
-    """Read an ISO moment; pandas keeps nanoseconds where it is loaded."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None:
-        return pandas.Timestamp(text)
+    import pandas as pd
+
     try:
-        return dt.datetime.fromisoformat(text)
+        return pd.Timestamp(text)
     except ValueError:
         return np.datetime64(text)
+
+
+def _length(count: int, unit: Any) -> Any:
+    if unit == "us":
+        return dt.timedelta(microseconds=count)
+    if unit != "ns":
+        return np.timedelta64(count, unit)
+    import pandas as pd
+
+    return pd.Timedelta(count, unit="ns")
+
+
+_READ: dict[str, Any] = {
+    "float": float,
+    "decimal": Decimal,
+    "day": dt.date.fromisoformat,
+    "time": dt.time.fromisoformat,
+    "tuple": lambda parts: tuple(map(decode, parts)),
+    "date": _moment,
+}

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Unpack
 
-from credex.assemble import Assembly
 from credex.at_once import at_once
 from credex.batch import Case, drive
 from credex.blackbox import BlackBox
@@ -18,6 +17,7 @@ from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Context, Recipe, Settings
 from credex.explanation import Explanation
+from credex.explanation_base import Instance
 from credex.goals import Goals
 from credex.history import History
 from credex.loop import Plan, Run, State, run
@@ -88,7 +88,7 @@ class Engine(ABC):
                 msg = "start= is an explanation of another instance; leave it out"
                 raise InputError(msg)
             self.check_data(nb, case.start)
-            asked = case.start.asked
+            asked = case.start.history
             if options.posterior == "auto" and case.start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
         settings, why = self._decided(options, goals, nb)
@@ -119,18 +119,42 @@ class Engine(ABC):
             by=desk.box.token,
         )
 
-    def _assembly(self, recipe: Recipe, box: BlackBox, options: Options, cohort: Any) -> Assembly:
+    def _assembly(
+        self, recipe: Recipe, box: BlackBox, options: Options, cohort: Any
+    ) -> Callable[[State], Explanation]:
+        """Return what makes an explanation of a state of this run."""
         nb = recipe.neighbourhood
-        return Assembly(
-            self.method,
-            self._labels,
-            self._units(nb),
-            (*recipe.why, *self._notes(nb, options)),
-            recipe,
-            box,
-            partial(_told, options, self.default_sampler, cohort),
-            self.digest(nb),
+        digest = self.digest(nb)
+        instance = Instance(
+            names=tuple(nb.names),
+            feature_values=tuple(nb.values),
+            labels=self._labels(nb),
+            units=self._units(nb),
+            label=nb.label,
+            payload=nb.payload(),
+            data_digest=None if digest is None else digest(),
         )
+        settings = _told(options, self.default_sampler, cohort)
+        settings["sampler"] = recipe.settings.sampler_name
+        notes = (*recipe.why, *self._notes(nb, options))
+
+        def make(state: State) -> Explanation:
+            full = state.asked.full
+            return Explanation.from_run(
+                method=self.method,
+                instance=instance,
+                outputs=box.output_names(1 if full is None else len(full)),
+                estimate=state.fitted,
+                history=state.asked,
+                level=state.level,
+                seconds=state.seconds,
+                stop_reason=state.stop_reason,
+                converged=state.converged,
+                settings=settings,
+                notes=notes,
+            )
+
+        return make
 
     def desk(self, options: Options, *, sharing: bool = False) -> Desk:
         """Return a desk for the model with these options."""
@@ -178,7 +202,7 @@ class Engine(ABC):
     def check_data(self, nb: Neighbourhood, start: Explanation) -> None:
         """Raise if what is gone on from was made of other data."""
         data = self.digest(nb)
-        if start.data is not None and data is not None and data() != start.data:
+        if start.data_digest is not None and data is not None and data() != start.data_digest:
             msg = "this explanation was made of other data (rows, weights or bins) than the "
             msg += "explainer has now: what was asked does not fit. Begin anew"
             raise InputError(msg)

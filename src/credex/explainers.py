@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from credex import formatting
 from credex.auto import choose_posterior
+from credex.cells import display
 from credex.designs.focused import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
@@ -109,9 +109,7 @@ class BayesSHAP(Explainer):
         if nb.by_masks:
             return tuple(nb.names)
         return tuple(
-            f"{n} = {v:.4g}"
-            if type(v) is float and abs(v) < 1000
-            else f"{n} = {formatting.value(v)}"
+            f"{n} = {v:.4g}" if type(v) is float and abs(v) < 1000 else f"{n} = {display(v)}"
             for n, v in zip(nb.names, nb.values, strict=True)
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from credex import frames
 from credex.errors import InputError
 from credex.explanation import Explanation
 from credex.posteriors import Interval
@@ -91,41 +92,37 @@ class Explanations(Sequence[Explanation]):
 
         Raises `InputError` if the rows have different numbers of features.
         """
-        return self._stack(lambda e: e.mean)
+        return self._stacked([e.mean for e in self.explained])
 
     def interval(self, level: float | None = None) -> Interval:
         """Intervals of all rows, arrays like ``mean``."""
-        lower = self._stack(lambda e: e.interval(level).lower)
-        upper = self._stack(lambda e: e.interval(level).upper)
-        default = self.explained[0].level if self.explained else 0.95
+        found = [e.interval(level) for e in self.explained]
+        lower = self._stacked([i.lower for i in found])
+        upper = self._stacked([i.upper for i in found])
+        default = found[0].level if found else 0.95
         return Interval(lower, upper, default if level is None else level)
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
         """All rows' frames below each other, with the row's label in column ``row``."""
-        import pandas as pd
+        found = [(i, e) for i, e in enumerate(self.items) if isinstance(e, Explanation)]
+        labels = [i if e.label is None else e.label for i, e in found]
+        return frames.to_frame([e for _, e in found], level, labels)
 
-        frames = []
-        for i, e in enumerate(self.items):
-            if isinstance(e, Explanation):
-                frame = e.to_frame(level=level)
-                frame.insert(0, "row", pd.Series([i if e.label is None else e.label] * len(frame)))
-                frames.append(frame)
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-
-    def _stack(self, read: Any) -> Floats:
-        if not self.explained:
+    def _stacked(self, arrays: list[Floats]) -> Floats:
+        """Put the explained rows' arrays into one, with NaN for the other rows."""
+        if not arrays:
             return np.empty((len(self), 0))
-        some = self.explained[0]
-        counts = sorted({len(e.names) for e in self.explained})
+        counts = sorted({len(a) for a in arrays})
         if len(counts) > 1:
             msg = f"the rows have {counts[0]} to {counts[-1]} features each, which make no array; "
             msg += "use to_frame(), or the explanations one by one"
             raise InputError(msg)
-        blank = np.full(np.shape(read(some)), np.nan)
-        return np.stack([read(e) if isinstance(e, Explanation) else blank for e in self.items])
+        out = np.full((len(self), *arrays[0].shape), np.nan)
+        out[[isinstance(e, Explanation) for e in self.items]] = arrays
+        return out
 
     def __repr__(self) -> str:
-        left = sum(item is None for item in self.items)
+        n_left = sum(item is None for item in self.items)
         bad = f", {len(self.errors)} failed" if self.errors else ""
-        bad += f", {left} to go" if left else ""
+        bad += f", {n_left} to go" if n_left else ""
         return f"<{len(self)} explanations{bad}; {self.n_model_rows:,} model rows>"

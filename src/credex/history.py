@@ -49,6 +49,9 @@ class History:
     base_by_row: Floats | None = None
     by: object = None
 
+    def __repr__(self) -> str:
+        return f"<history of {self.n_queries:,} queries, {self.n_model_rows:,} model rows>"
+
     def spend(self, answers: list[Answer], queries: int, **changes: Any) -> History:
         """Return the same with the cost of ``answers`` added, and other ``changes``."""
         kept = {name: getattr(self, name) for name in self.__slots__}

@@ -3,70 +3,49 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import json
-import math
-from dataclasses import fields
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from credex.cells import decode, encode_or_text
 from credex.errors import InputError
+from credex.estimators.base import Estimate
+from credex.explanation_base import ExplanationBase, Instance
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.rows import Block, Rows
 
-if TYPE_CHECKING:
-    from credex.explanation import Explanation
-
 FORMAT = "credex-explanation"
-VERSION = 1
+VERSION = 2
+"""Written. Version 1, which is read too, stored cells in other forms: see `_cell_of_version_1`."""
 
-PLAIN = (
-    "method",
-    "names",
-    "labels",
-    "units",
-    "outputs",
-    "squeeze",
-    "level",
-    "n_queries",
-    "n_model_rows",
-    "seconds",
-    "model_seconds",
-    "stop_reason",
-    "converged",
-    "exact",
-    "posterior",
-    "sampler",
-    "recipe",
-    "notes",
-    "payload",
-    "settings",
-)
-ARRAYS = ("base", "full", "intercepts", "local", "r2s", "selected")
-ASKED_ARRAYS = ("full", "base", "anchors", "by_row", "base_by_row")
-SCALARS = ("cursor", "n_queries", "n_model_rows", "model_seconds", "checked")
+RUN = ("method", "outputs", "level", "seconds", "stop_reason", "converged", "notes")
+INSTANCE = ("names", "labels", "units")
+ESTIMATE = {"r2s": "r2", "intercepts": "intercept", "local": "local_prediction"}
+"""Arrays of an estimate by their names in the file."""
+HISTORY = ("cursor", "n_queries", "n_model_rows", "model_seconds", "checked")
+HISTORY_ARRAYS = ("full", "base", "anchors", "by_row", "base_by_row")
 
 
-def dumps(e: Explanation) -> str:
+def dumps(e: ExplanationBase) -> str:
     """Return the explanation as JSON text."""
+    instance, estimate, history = e.instance, e.estimate, e.history
+    belief, error = estimate.belief, estimate.error
     out: dict[str, Any] = {"format": FORMAT, "version": VERSION}
-    out.update({name: getattr(e, name) for name in PLAIN})
-    out.update({name: _array(getattr(e, name)) for name in ARRAYS})
-    out["values"] = [_value(v) for v in e.values]
-    out["label"] = _value(e.label)
-    out["data"] = e.data
-    out["settings"] = {**e.settings, "cohort": _value(e.settings.get("cohort"))}
-    out["mean"] = _array(e.belief.mean)
-    out["scale"] = _array(e.belief.scale)
-    out["dof"] = e.belief.dof
-    error = e.error_posterior
+    out |= {name: getattr(e, name) for name in RUN}
+    out |= {name: getattr(instance, name) for name in INSTANCE}
+    out["values"] = [encode_or_text(v) for v in instance.feature_values]
+    out |= {"label": encode_or_text(instance.label), "payload": instance.payload}
+    out["data"] = instance.data_digest
+    out["settings"] = {**e.settings, "cohort": encode_or_text(e.settings.get("cohort"))}
+    out |= {"exact": estimate.exact, "posterior": estimate.posterior}
+    out |= {"mean": _array(belief.mean), "scale": _array(belief.scale), "dof": belief.dof}
     out["error"] = {"dof": error.dof, "scale": _array(np.atleast_1d(np.asarray(error.scale)))}
-    a = e.asked
-    asked: dict[str, Any] = {name: getattr(a, name) for name in SCALARS}
-    asked.update({name: _array(getattr(a, name)) for name in ASKED_ARRAYS})
+    out |= {key: _array(getattr(estimate, name)) for key, name in ESTIMATE.items()}
+    out |= {"selected": _array(estimate.selected), "unseen": _array(estimate.unseen)}
+    asked: dict[str, Any] = {name: getattr(history, name) for name in HISTORY}
+    asked |= {name: _array(getattr(history, name)) for name in HISTORY_ARRAYS}
     asked["blocks"] = [
         {
             "n": b.n,
@@ -76,14 +55,14 @@ def dumps(e: Explanation) -> str:
             "y": _array(b.y),
             "w": None if np.all(b.w == 1.0) else _array(b.w),
         }
-        for b in a.rows.blocks
+        for b in history.rows.blocks
     ]
     out["asked"] = asked
-    return json.dumps(out, allow_nan=True, ensure_ascii=False, default=_plain)
+    return json.dumps(out, allow_nan=True, ensure_ascii=False, default=_jsonable)
 
 
-def loads(text: str) -> Explanation:
-    """Read what `dumps` wrote."""
+def loads(text: str) -> dict[str, Any]:
+    """Read what `dumps` wrote; returns the fields of the explanation."""
     try:
         raw = json.loads(text)
     except json.JSONDecodeError as cause:
@@ -92,41 +71,46 @@ def loads(text: str) -> Explanation:
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         msg = f"this JSON is not an explanation: its format is not {FORMAT!r}"
         raise InputError(msg)
-    if raw.get("version") != VERSION:
-        msg = f"this explanation has version {raw.get('version')!r}; this credex reads {VERSION}"
+    if raw.get("version") not in (1, VERSION):
+        msg = f"this explanation has version {raw.get('version')!r}; "
+        msg += f"this credex reads versions 1 to {VERSION}"
         raise InputError(msg)
     try:
-        return _built(raw)
+        return _fields(raw)
     except (KeyError, TypeError, ValueError) as cause:
         msg = f"this explanation is damaged: {type(cause).__name__}: {cause}"
         raise InputError(msg) from cause
 
 
-def _built(raw: dict[str, Any]) -> Explanation:
-    from credex.explanation import Explanation
-
-    a = raw["asked"]
-    blocks = tuple(_block(b) for b in a["blocks"])
-    asked = History(
-        rows=Rows(blocks),
-        **{name: a[name] for name in SCALARS},
-        **{name: _read(a[name]) for name in ASKED_ARRAYS},
-    )
-    parts: dict[str, Any] = {name: _tuples(raw[name]) for name in PLAIN}
-    parts["payload"], parts["settings"] = raw["payload"], dict(raw["settings"])
-    parts["settings"]["cohort"] = _unvalue(raw["settings"].get("cohort"))
-    parts.update({name: _read(raw[name]) for name in ARRAYS})
-    known = {f.name for f in fields(Explanation)}
-    parts = {k: v for k, v in parts.items() if k in known}
-    return Explanation(
-        **parts,
-        values=tuple(_unvalue(v) for v in raw["values"]),
-        label=_unvalue(raw["label"]),
-        belief=Belief(_read(raw["mean"]), _read(raw["scale"]), raw["dof"]),
-        error_posterior=ErrorPosterior(raw["error"]["dof"], _read(raw["error"]["scale"])),
-        asked=asked,
-        data=raw.get("data"),
-    )
+def _fields(raw: dict[str, Any]) -> dict[str, Any]:
+    cell = decode if raw["version"] == VERSION else _cell_of_version_1
+    settings = {"sampler": raw.get("sampler"), **raw["settings"]}
+    settings["cohort"] = cell(settings.get("cohort"))
+    return {
+        **{name: _tuple(raw[name]) for name in RUN},
+        "instance": Instance(
+            **{name: _tuple(raw[name]) for name in INSTANCE},
+            feature_values=tuple(map(cell, raw["values"])),
+            label=cell(raw["label"]),
+            payload=raw["payload"],
+            data_digest=raw.get("data"),
+        ),
+        "estimate": Estimate(
+            belief=Belief(_read(raw["mean"]), _read(raw["scale"]), raw["dof"]),
+            error=ErrorPosterior(raw["error"]["dof"], _read(raw["error"]["scale"])),
+            exact=raw["exact"],
+            posterior=raw["posterior"],
+            selected=_read(raw["selected"]),
+            unseen=_read(raw.get("unseen")),
+            **{name: _read(raw[key]) for key, name in ESTIMATE.items()},
+        ),
+        "history": History(
+            rows=Rows(tuple(map(_block, raw["asked"]["blocks"]))),
+            **{name: raw["asked"][name] for name in HISTORY},
+            **{name: _read(raw["asked"][name]) for name in HISTORY_ARRAYS},
+        ),
+        "settings": settings,
+    }
 
 
 def _block(b: dict[str, Any]) -> Block:
@@ -152,82 +136,28 @@ def _read(raw: dict[str, Any] | None) -> Any:
     if "numbers" in raw:
         return np.array(raw["numbers"], dtype=np.float64).reshape(raw["shape"])
     data = np.frombuffer(base64.b64decode(raw["base64"]), dtype=np.dtype(raw["dtype"]))
-    native = data.dtype.newbyteorder("=")
-    return data.astype(native).reshape(raw["shape"])
+    return data.astype(data.dtype.newbyteorder("=")).reshape(raw["shape"])
 
 
-def _value(v: Any) -> Any:  # noqa: PLR0911 - one case a line
-    """JSON for a cell of a table: numbers, text, truth, missing, dates."""
-    if v is None or isinstance(v, str | bool):
-        return v
-    if isinstance(v, np.bool_):
-        return bool(v)
-    if isinstance(v, int | np.integer):
-        return int(v)
-    if isinstance(v, float | np.floating):
-        return float(v) if math.isfinite(v) else {"float": str(float(v))}
-    if isinstance(v, tuple):
-        return {"tuple": [_value(x) for x in v]}
-    if isinstance(v, Decimal | dt.timedelta | np.timedelta64):
-        return _amount(v)
-    if hasattr(v, "isoformat"):
-        kind = "timestamp" if type(v).__name__ == "Timestamp" else type(v).__name__
-        return {kind: v.isoformat()}
-    if isinstance(v, np.datetime64):
-        return {"timestamp": str(v)}
-    return {"text": str(v)}
-
-
-def _amount(v: Decimal | dt.timedelta | np.timedelta64) -> dict[str, Any]:
-    """JSON for decimals and lengths of time: pandas' in nanoseconds, Python's in microseconds."""
-    if isinstance(v, Decimal):
-        return {"decimal": str(v)}
-    if isinstance(v, np.timedelta64):
-        unit, step = np.datetime_data(v.dtype)
-        return {"timedelta64": [int(v.astype(np.int64)) * step, unit]}
-    if type(v) is dt.timedelta:
-        return {"timedelta": v // dt.timedelta(microseconds=1)}
-    return {"Timedelta": int(np.timedelta64(v, "ns").astype(np.int64))}
-
-
-def _unvalue(raw: Any) -> Any:
+def _cell_of_version_1(raw: Any) -> Any:
+    """Read a cell of version 1, which named days "date" and moments "timestamp"."""
     if not isinstance(raw, dict):
         return raw
     kind, v = next(iter(raw.items()))
-    if kind == "float":
-        return float(v)
     if kind == "tuple":
-        return tuple(_unvalue(x) for x in v)
-    if kind == "timestamp":
-        import pandas as pd
-
-        return pd.Timestamp(v)
-    if kind in ("date", "datetime", "time"):
-        return getattr(dt, kind).fromisoformat(v)
-    return _known_amount(kind, v)
-
-
-def _known_amount(kind: str, v: Any) -> Any:
-    """Read what `_amount` wrote; anything else is text."""
-    if kind == "decimal":
-        return Decimal(v)
+        return tuple(map(_cell_of_version_1, v))
     if kind == "timedelta64":
-        return np.timedelta64(*v)
-    if kind == "timedelta":
-        return dt.timedelta(microseconds=v)
-    if kind == "Timedelta" and not isinstance(v, str):  # older files hold ISO text
-        import pandas as pd
-
-        return pd.Timedelta(v, unit="ns")
-    return v
+        return decode({"timedelta": v[0], "unit": v[1]})
+    if kind in ("timedelta", "Timedelta") and not isinstance(v, str):
+        return decode({"timedelta": v, "unit": "us" if kind == "timedelta" else "ns"})
+    kind = {"timestamp": "date", "datetime": "date", "date": "day"}.get(kind, kind)
+    return decode({kind: v}) if kind in ("float", "decimal", "date", "day", "time") else v
 
 
-def _plain(v: Any) -> Any:
-    """NumPy scalars among the settings."""
-    if isinstance(v, np.generic):
-        return v.item()
-    return str(v)
+def _jsonable(v: Any) -> Any:
+    """Turn NumPy scalars among the settings into Python's own, anything else into text."""
+    return v.item() if isinstance(v, np.generic) else str(v)
 
 
-def _tuples(v: Any) -> Any:
+def _tuple(v: Any) -> Any:
     return tuple(v) if isinstance(v, list) else v

@@ -136,7 +136,7 @@ def compared(found: Explanations, reference: list[Explanation], level: float) ->
     for e, r in zip(found, reference, strict=True):
         i = e.belief.interval(level)
         free = i.width > 0
-        slack = ROUNDING * np.maximum(np.abs(e.full), np.abs(e.base))  # where nothing is left over
+        slack = ROUNDING * np.maximum(np.abs(e.prediction), np.abs(e.base_value))  # perfect fits
         near = np.abs(e.belief.mean - r.belief.mean) <= slack
         inside = (i.covers(r.belief.mean) | near)[free]
         by_row.append(float(inside.mean()) if free.any() else np.nan)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex.batch import Case
+from credex.cells import clean
 from credex.checks import check_count
 from credex.errors import BudgetError, InputError
 from credex.estimators.base import Context, Recipe
 from credex.explanation import Explanation
-from credex.formatting import clean, shorten
+from credex.formatting import shorten
 from credex.history import History
 from credex.loop import Plan
 from credex.options import Options
@@ -46,7 +47,7 @@ def zoom(
     x = finer(e.payload, which, note)
     recipe, plan = explainer.prepare(Case(x), goals, options, context)
     spent = History(
-        n_queries=e.n_queries, n_model_rows=e.n_model_rows, model_seconds=e.asked.model_seconds
+        n_queries=e.n_queries, n_model_rows=e.n_model_rows, model_seconds=e.model_seconds
     )
     least = recipe.minimum + e.n_queries
     if goals.ceiling is None:

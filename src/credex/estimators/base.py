@@ -14,7 +14,6 @@ from credex.designs.samplers import Candidates, Predictive, Sampler
 from credex.domains import Neighbourhood
 from credex.errors import InputError, ModelOutputError
 from credex.history import History
-from credex.later import Lazily
 from credex.model_queue import Answer, Ask, Make
 from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -61,10 +60,8 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate(Lazily):
+class Estimate:
     """A fit, spread over all d features: what an explanation is made of."""
-
-    lazy = ("error", "r2", "local_prediction")
 
     belief: Belief
     error: ErrorPosterior

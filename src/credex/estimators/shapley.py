@@ -7,22 +7,18 @@ coins weighted by the raw kernel, as the paper prints it.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from credex.designs.samplers import Predictive
 from credex.estimators.background import with_background
-from credex.estimators.base import Context, Estimate, never_certain, selection_note, spread_over
+from credex.estimators.base import Estimate, never_certain, selection_note, spread_over
 from credex.estimators.coalitions import CoalitionRecipe, Fit
 from credex.estimators.forecast import shapley_forecast
 from credex.estimators.noise import anchor_variance, with_noise
 from credex.estimators.sparse import sparse
 from credex.kernels import shapley_kernel
-from credex.later import later
 from credex.posteriors import (
     Belief,
     ExactPosterior,
@@ -51,19 +47,12 @@ class ShapleyRecipe(CoalitionRecipe):
             return None
         k = len(self.full)
         exact = isinstance(p, ExactPosterior) and not self.settings.noisy
-        # what is made later keeps the neighbourhood: that of a table is small, a picture is not
-        light = not self.neighbourhood.by_masks
-        if isinstance(p, LinearPosterior) or (isinstance(p, ShapleyPosterior) and not light):
+        if isinstance(p, LinearPosterior | ShapleyPosterior):
             belief = Belief(p.mean, p.scale_matrix, p.dof)
-        elif isinstance(p, ShapleyPosterior):
-            belief = Belief.of(p.mean, p.deviation, p.dof, self._again("scale_matrix"))
         else:
             belief = p.belief
         selected = np.ones((len(self.active), k), dtype=np.bool_)
-        if light and isinstance(p, ShapleyPosterior) and p.geometry.masks.size <= KEEP_MASKS:
-            error, r2 = later(self._again("error")), later(self._again("r2"))
-        else:  # making these anew would take more than they do
-            error, r2 = p.error, np.asarray(p.r2)
+        error, r2 = p.error, np.asarray(p.r2)
         if self.settings.features is not None and self.settings.features < self.d:
             belief, error, r2, selected = sparse(self, p)
         if self.settings.background_uncertainty:
@@ -84,21 +73,6 @@ class ShapleyRecipe(CoalitionRecipe):
             selection_note(self.settings.features, self.d, shares=True)
             + ((UNCHECKED,) if unchecked and self.d > 0 else ()),
         )
-
-    def _again(self, name: str) -> Callable[[], Any]:
-        """How to read something of the posterior of what was asked by now.
-
-        It is made anew of the rows, which an explanation keeps anyway: masks as floats and their
-        factorisation it should not keep, but uses them as long as the explainer has them.
-        """
-        nb, settings, asked = self.neighbourhood, self.settings, self.asked
-        context = weakref.ref(self.context)
-
-        def make() -> Any:
-            p = ShapleyRecipe(nb, settings, context() or Context(), asked).posterior()
-            return getattr(p, name)
-
-        return make
 
     def predictive(self) -> Predictive | None:
         """The posterior an adaptive sampler reads."""

@@ -38,7 +38,7 @@ from credex.estimators.sparse_surrogate import sparse_exact, sparse_linear
 from credex.estimators.unidentified import NONE, Unseen
 from credex.history import NOTHING, History
 from credex.kernels import Exponential
-from credex.later import later, once
+from credex.later import once
 from credex.model_queue import Ask
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
 from credex.stopping import Forecast, RelativeWidth, Width
@@ -303,10 +303,8 @@ class SurrogateRecipe:
             belief, intercept, error, r2, selected = sparse_linear(self, p, keep)
         else:
             belief = self.belief_of(p)
-            # the posterior keeps sums and packed rows only: it may stay until these are read
-            intercept = np.asarray(p.intercept)
-            error, r2 = later(lambda: p.error), later(lambda: np.asarray(p.r2))
-        exact, origin = isinstance(p, ExactPosterior), self.origin
+            intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
+        exact = isinstance(p, ExactPosterior)
         unseen = NONE if exact else self.unseen()
         if self.settings.noisy and self.asked.full is not None:
             belief = never_certain(belief, self.asked.full)
@@ -317,7 +315,7 @@ class SurrogateRecipe:
             exact,
             "exact" if exact else "linear",
             intercept,
-            later(lambda: np.asarray(intercept + origin @ belief.mean)),
+            np.asarray(intercept + self.origin @ belief.mean),
             selected,
             selection_note(keep, self.d) + unseen.notes,
             unseen.never,

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from credex.explanation_base import ExplanationBase
+from credex.plots.text import TextPlot
+from credex.plots.text_pieces import marked
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from credex.explanation import Explanation
-    from credex.plots.text import TextPlot
 
 __all__ = ["Plots"]
 
@@ -29,7 +30,7 @@ class Plots:
         What is drawn.
     """
 
-    explanation: Explanation
+    explanation: ExplanationBase
 
     def intervals(
         self,
@@ -105,9 +106,6 @@ class Plots:
         >>> print(e.plot.text().terminal(colour=False).splitlines()[2])
         [+a] [+++free] [+phone]
         """
-        from credex.plots.text import TextPlot
-        from credex.plots.text_pieces import marked
-
         return TextPlot(self.explanation, marked(self.explanation, output, level))
 
     def series(self, *, output: Any = None, level: float | None = None) -> Any:

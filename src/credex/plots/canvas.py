@@ -1,28 +1,69 @@
-"""What the pictures share: axes of the right size, and labels that fit."""
+"""What the plots share: the numbers of one output, axes of the right size, labels that fit."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from credex import formatting
+from credex.checks import check_level
 from credex.errors import InputError
+from credex.explanation_base import ExplanationBase
+from credex.typing import Floats, Masks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from credex.explanation import Explanation
-
-LABEL = 46
-"""Longest label in a figure of our own, in columns of text."""
+MAX_LABEL = 46
+"""Columns of text in the longest label of a figure of our own."""
 
 ROOM = 5.0
 """Inches to the right of the labels in a figure of our own."""
 
+LUMA = np.array([0.299, 0.587, 0.114])
+"""Weights of red, green and blue in brightness."""
+
 PLAIN: dict[str, Any] = {"parse_math": False}
-"""For texts of the user's: a dollar sign in a name is a dollar sign."""
+"""For the user's own words: a dollar sign in a name is a dollar sign."""
+
+
+class View(NamedTuple):
+    """The numbers of one output: ``(d,)`` importances and the ends of their intervals."""
+
+    output: int
+    level: float
+    mean: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, e: ExplanationBase, output: Any, level: float | None = None) -> Self:
+        """Look at the output that is meant, at ``level`` or the explanation's own."""
+        j = e._output(output)  # noqa: SLF001 - one way to name an output
+        level = e.level if level is None else check_level(level)
+        return cls(j, level, *formatting.numbers(e, j, level))
+
+    @property
+    def unclear(self) -> Masks:
+        """``(d,)``: the interval includes zero, and the importance is not known exactly."""
+        return (self.lower <= 0) & (self.upper >= 0) & (self.lower < self.upper)
+
+    @property
+    def peak(self) -> float:
+        """The largest |importance|."""
+        return float(np.abs(self.mean[np.isfinite(self.mean)]).max(initial=0.0))
+
+    def check_known(self, what: str) -> None:
+        """Raise unless all importances are known."""
+        if not np.isfinite(self.mean).all():
+            raise InputError(f"too little was asked to {what}; go on with refine()")
+
+
+def sign_colour(mean: float) -> str:
+    """Orange for what raises the prediction, blue for what lowers it."""
+    return formatting.POSITIVE if mean > 0 else formatting.NEGATIVE
 
 
 def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int]:
@@ -37,34 +78,29 @@ def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int
         from matplotlib import pyplot as plt
 
         high = height * points("medium") / 10
-        return plt.subplots(figsize=(width, high), layout="constrained")[1], ROOM, LABEL
+        return plt.subplots(figsize=(width, high), layout="constrained")[1], ROOM, MAX_LABEL
     if not isinstance(ax, Axes):
         msg = f"ax must be matplotlib Axes, for example of plt.subplots(); got {type(ax).__name__}"
         raise InputError(msg)
-    return ax, 0.6 * cell(ax), columns(0.4 * cell(ax), "medium")
+    return ax, 0.6 * cell_width(ax), columns(0.4 * cell_width(ax), "medium")
 
 
-def label(e: Explanation, i: int, most: int) -> str:
-    """``age = 41`` (BayesLIME: its condition, ``29 < age ≤ 41``) in at most ``most`` columns."""
+def label(e: ExplanationBase, i: int, max_columns: int) -> str:
+    """``age = 41`` (BayesLIME: its condition, ``29 < age ≤ 41``) in at most ``max_columns``."""
     name, value = formatting.feature(e, i)
     if e.method == "BayesLIME" or not value:
-        return formatting.shorten(name, most)
-    value = formatting.shorten(value, max(most * 2 // 5, most - 3 - formatting.columns(name)))
-    return f"{formatting.shorten(name, most - 3 - formatting.columns(value))} = {value}"
+        return formatting.shorten(name, max_columns)
+    left = max_columns - 3
+    value = formatting.shorten(value, max(max_columns * 2 // 5, left - formatting.columns(name)))
+    return f"{formatting.shorten(name, left - formatting.columns(value))} = {value}"
 
 
-def output_of(e: Explanation, output: Any) -> int:
-    """Position of the output that is meant; an error lists them if it is not clear."""
-    return e._output(output)  # noqa: SLF001 - one way to name an output
-
-
-def cell(ax: Axes) -> float:
+def cell_width(ax: Axes) -> float:
     """Inches from left to right that belong to the axes and their labels."""
     figure: Any = ax.figure
     share, spec = ax.get_position().width, ax.get_subplotspec()
     if spec is not None:
-        grid = spec.get_gridspec()
-        ratios = np.asarray(grid.get_width_ratios(), dtype=float)
+        ratios = np.asarray(spec.get_gridspec().get_width_ratios(), dtype=float)
         share = float(ratios[list(spec.colspan)].sum() / ratios.sum())
     return float(share * figure.bbox.width / figure.dpi)
 
@@ -83,6 +119,13 @@ def points(size: str) -> float:
 
 def title(ax: Axes, inches: float, *lines: str) -> None:
     """Write lines above the axes, flush left."""
-    most = columns(inches, "medium")
-    text = "\n".join(textwrap.fill(line, most) for line in lines)
+    width = columns(inches, "medium")
+    text = "\n".join(textwrap.fill(line, width) for line in lines)
     ax.set_title(text, loc="left", fontsize="medium", linespacing=1.4).set_parse_math(False)
+
+
+def bare(ax: Axes) -> None:
+    """Remove grid, box and tick marks."""
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
+    ax.tick_params(length=0)

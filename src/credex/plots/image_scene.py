@@ -9,22 +9,21 @@ import numpy as np
 
 from credex import formatting
 from credex.domains.image.image import seen
-from credex.domains.image.picture import Picture
 from credex.domains.image.regions import Regions
 from credex.errors import InputError
+from credex.explanation_base import ExplanationBase
+from credex.plots.canvas import LUMA, bare
 from credex.typing import Floats, Ints, Masks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
 
-    from credex.explanation import Explanation
-
-LUMA = np.array([0.299, 0.587, 0.114])
-"""Weights of red, green and blue in brightness."""
-
 STRONGEST, PALE = 0.8, 0.35
 """Opacity of the largest importance; and how much of it is left where the sign is uncertain."""
+
+SIDE = 4.6
+"""Inches of the longer side of the image in a figure of our own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,18 +32,17 @@ class Scene:
 
     Attributes
     ----------
-    picture, regions
+    regions
         From the explanation.
     colour
         ``(H, W, 3)`` floats between 0 and 1.
     """
 
-    picture: Picture
     regions: Regions
     colour: Floats
 
     @classmethod
-    def of(cls, e: Explanation) -> Scene:
+    def of(cls, e: ExplanationBase) -> Scene:
         """From an explanation of an image; anything else is an error."""
         if not isinstance(e.payload, dict) or e.payload.get("domain") != "image":
             msg = "this explanation is not of an image; plot.intervals() draws any explanation"
@@ -55,7 +53,13 @@ class Scene:
             scaled = scaled.mean(axis=2, keepdims=True)
         if scaled.shape[2] == 4:  # transparent over white
             scaled = scaled[:, :, :3] * scaled[:, :, 3:] + 1 - scaled[:, :, 3:]
-        return cls(picture, regions, np.broadcast_to(scaled, (*scaled.shape[:2], 3)))
+        return cls(regions, np.broadcast_to(scaled, (*scaled.shape[:2], 3)))
+
+    @property
+    def inches(self) -> tuple[float, float]:
+        """Height and width in a figure of our own."""
+        high, wide = self.colour.shape[:2]
+        return SIDE * high / max(high, wide), SIDE * wide / max(high, wide)
 
     @property
     def grey(self) -> Floats:
@@ -68,7 +72,7 @@ class Scene:
         rows = np.arange(high) * self.colour.shape[0] // high
         columns = np.arange(wide) * self.colour.shape[1] // wide
         regions = Regions(self.regions.labels[rows][:, columns], self.regions.numbers)
-        return Scene(self.picture, regions, self.colour[rows][:, columns])
+        return Scene(regions, self.colour[rows][:, columns])
 
     def lines(self) -> Masks:
         """``(H, W)``: the pixel's right or lower neighbour belongs to another region."""
@@ -76,13 +80,13 @@ class Scene:
         here = labels[:-1, :-1]
         return np.asarray((here != labels[:-1, 1:]) | (here != labels[1:, :-1]))
 
-    def heat(self, importances: Floats, peak: float, certain: Masks) -> Floats:
+    def heat(self, importances: Floats, peak: float, pale: Masks | None = None) -> Floats:
         """``(H, W, 3)`` the grey image under the colours of ``(d,)`` importances."""
         from matplotlib.colors import to_rgb
 
         share = np.clip(np.abs(importances) / (peak or 1.0), 0.0, 1.0)
-        # The root makes small importances visible; pale where the sign is not certain.
-        opacity = STRONGEST * np.sqrt(share) * np.where(certain, 1.0, PALE)
+        opacity = STRONGEST * np.sqrt(share)  # the root makes small importances visible
+        opacity = opacity if pale is None else opacity * np.where(pale, PALE, 1.0)
         signs = np.where(
             importances[:, None] > 0, to_rgb(formatting.POSITIVE), to_rgb(formatting.NEGATIVE)
         )
@@ -91,8 +95,27 @@ class Scene:
         return mixed
 
 
-def colours() -> Colormap:
-    """Return the colour map of the bar: blue, the middle grey of the image, orange."""
+def colour_bar(ax: Axes, peak: float) -> None:
+    """Draw a colour bar from −peak to peak."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    figure: Any = ax.figure
+    scale = ScalarMappable(Normalize(-peak or -1.0, peak or 1.0), _colours())
+    drawn = figure.colorbar(scale, ax=ax, shrink=0.9, pad=0.02, aspect=25)
+    drawn.outline.set_visible(False)
+    ticks = [float(t) for t in np.linspace(-1, 1, 5) * (peak or 1.0)]
+    power = formatting.power_of(peak)
+    unit = 10.0**power
+    places = max(formatting.decimals(0.0, peak / unit) - 2, 0)  # two digits are enough for colours
+    drawn.set_ticks(ticks, labels=[formatting.number(t / unit, places) for t in ticks])
+    drawn.ax.tick_params(labelsize="small", length=0)
+    words = f"lowers      importance{formatting.times(power)}      raises"
+    drawn.set_label(words, fontsize="small")
+
+
+def _colours() -> Colormap:
+    """The colour map of the bar: blue, the middle grey of the image, orange."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
     x = np.linspace(-1, 1, 65)
@@ -103,25 +126,18 @@ def colours() -> Colormap:
 
 def borders(labels: Ints) -> Floats:
     """``(m, 2, 2)`` ends of the lines between pixels of different regions, as x and y."""
-    down = np.argwhere(labels[:, 1:] != labels[:, :-1])  # a vertical line right of (y, x)
-    across = np.argwhere(labels[1:] != labels[:-1])  # a horizontal line below (y, x)
-    y, x = down[:, 0], down[:, 1]
-    vertical = np.stack([np.stack([x + 0.5, y - 0.5], 1), np.stack([x + 0.5, y + 0.5], 1)], 1)
-    y, x = across[:, 0], across[:, 1]
-    level = np.stack([np.stack([x - 0.5, y + 0.5], 1), np.stack([x + 0.5, y + 0.5], 1)], 1)
-    return np.concatenate([vertical, level]).astype(np.float64)
+    y, x = np.nonzero(labels[:, 1:] != labels[:, :-1])  # a vertical line right of (y, x)
+    vertical = np.stack([x + 0.5, y - 0.5, x + 0.5, y + 0.5], axis=1)
+    y, x = np.nonzero(labels[1:] != labels[:-1])  # a horizontal line below (y, x)
+    horizontal = np.stack([x - 0.5, y + 0.5, x + 0.5, y + 0.5], axis=1)
+    return np.concatenate([vertical, horizontal]).reshape(-1, 2, 2)
 
 
-def draw_borders(ax: Axes, labels: Ints, **style: Any) -> None:
-    """Draw the borders of all regions as lines that stay thin at any zoom."""
+def draw_borders(ax: Axes, lines: Floats, **style: Any) -> None:
+    """Draw lines that stay as thin at any zoom."""
     from matplotlib.collections import LineCollection
 
-    ax.add_collection(LineCollection(list(borders(labels)), **style), autolim=False)
-
-
-def framed(labels: Ints) -> Ints:
-    """Labels with one more pixel of nothing (−1) around them: outlines then close."""
-    return np.pad(labels, 1, constant_values=-1)
+    ax.add_collection(LineCollection(list(lines), **style), autolim=False)
 
 
 def hatch(ax: Axes, where: Masks, colour: str) -> None:
@@ -137,36 +153,18 @@ def hatch(ax: Axes, where: Masks, colour: str) -> None:
     squares = np.stack([x, y], axis=1)[:, None, :] + corners
     codes = np.tile([Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY], len(x))
     path = Path(squares.reshape(-1, 2), codes)
-    patch = PathPatch(path, facecolor="none", edgecolor=colour, lw=0.0, hatch="////")
-    ax.add_patch(patch)
+    ax.add_patch(PathPatch(path, facecolor="none", edgecolor=colour, lw=0.0, hatch="////"))
 
 
-def bare(ax: Axes) -> None:
-    """No ticks, no box, no grid: the image is all."""
+def image_only(ax: Axes, words: str, **style: Any) -> None:
+    """Remove ticks, box and grid; write ``words`` below the image."""
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.grid(visible=False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    bare(ax)
+    ax.set_xlabel(words, fontsize="small", loc="left", **style)
 
 
 def settle(ax: Axes) -> None:
     """Lay a figure of our own out once: the first pass does not know how large the image gets."""
     figure: Any = ax.figure
     figure.draw_without_rendering()
-
-
-def certain_of(e: Explanation, j: int, level: float) -> Masks:
-    """``(d,)``: the interval does not include zero (or the importance is known exactly)."""
-    i = e.belief.interval(level)
-    low, high = i.lower[:, j], i.upper[:, j]
-    return np.asarray(~((low <= 0) & (high >= 0) & (low < high)))
-
-
-def known(e: Explanation, j: int) -> Floats:
-    """``(d,)`` importances; an error if too little was asked."""
-    means = e.belief.mean[:, j]
-    if not np.isfinite(means).all():
-        msg = "too little was asked to draw the regions; go on with refine()"
-        raise InputError(msg)
-    return means

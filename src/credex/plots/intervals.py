@@ -9,87 +9,72 @@ import numpy as np
 
 from credex import formatting
 from credex.checks import check_count
-from credex.plots.canvas import PLAIN, axes, columns, label, output_of, title
+from credex.explanation_base import ExplanationBase
+from credex.plots.canvas import PLAIN, View, axes, columns, label, sign_colour, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from credex.explanation import Explanation
 
 PALE = 0.5
 """Opacity of intervals that include zero."""
 
 
 def intervals(
-    e: Explanation, output: Any, most: int, level: float | None, ax: Axes | None, *, sort: bool
+    e: ExplanationBase, output: Any, most: int, level: float | None, ax: Axes | None, *, sort: bool
 ) -> Axes:
     """Draw the forest plot; see `credex.plots.Plots.intervals`."""
-    j = output_of(e, output)
-    outer = e.belief.interval(e.level if level is None else level)
-    inner = e.belief.interval(0.5)
-    at, left_out = formatting.rows_of(e, j, check_count("most", most))
-    at = at if sort else sorted(at)
-    lines = len(at) + bool(left_out)
-    own = ax is None
-    ax, room, longest = axes(ax, 8.5, 1.75 + 0.3 * lines)
+    view = View.of(e, output, level)
+    features, left_out = formatting.largest(e, view.output, check_count("most", most))
+    features = features if sort else sorted(features)
+    n_lines = len(features) + bool(left_out)
+    own_figure = ax is None
+    ax, room, longest = axes(ax, 8.5, 1.75 + 0.3 * n_lines)
 
-    means = e.belief.mean[at, j]
-    peak = float(np.max(np.abs(means[np.isfinite(means)]), initial=0.0))
-    for y, i in enumerate(at):
-        ends = [float(a[i, j]) for a in (outer.lower, outer.upper, inner.lower, inner.upper)]
-        _row(ax, y, float(means[y]), ends, peak)
-    names = [label(e, i, longest) for i in at] + ([f"… and {left_out} more"] if left_out else [])
-    ax.set_yticks(range(lines), names, **PLAIN)
-    ax.set_ylim(lines - 0.4, -1.2 if own else -0.6)
-    power = _dress(ax, np.concatenate([means, outer.lower[at, j], outer.upper[at, j]]))
-    if np.isnan(means).all():
+    middle_half = formatting.numbers(e, view.output, 0.5)[1:]
+    for y, i in enumerate(features):
+        thin, thick = (view.lower[i], view.upper[i]), tuple(middle_half[:, i])
+        _row(ax, y, view.mean[i], thin, thick, neutral=abs(view.mean[i]) <= 1e-12 * view.peak)
+    more = [f"… and {left_out} more"] if left_out else []
+    ax.set_yticks(range(n_lines), [label(e, i, longest) for i in features] + more, **PLAIN)
+    ax.set_ylim(n_lines - 0.4, -1.2 if own_figure else -0.6)
+    power = _dress(ax, np.stack([view.mean, view.lower, view.upper])[:, features])
+    if np.isnan(view.mean[features]).all():
         ax.set_xticks([0.0])
         words = "too little was asked to say more"
         ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center")
-    elif own:
-        _numbers(ax, e, j, at, outer.level)
-    said, start = formatting.prediction(e, j)
+    elif own_figure:
+        _numbers(ax, e, view, features)
+    said, start = formatting.prediction(e, view.output)
     title(ax, room, f"{e.method}: {said}", start.replace("R² ", "R²\u00a0"))
-    _below(ax, e, outer.level, room, power, own=own)
+    _below(ax, e, view.level, room, power, own_figure=own_figure)
     return ax
 
 
-def panels(e: Explanation, most: int, level: float | None, *, sort: bool) -> Any:
+def panels(e: ExplanationBase, most: int, level: float | None, *, sort: bool) -> Any:
     """One forest plot above the other for each output; returns an array of axes."""
     from matplotlib import pyplot as plt
 
-    rows = min(len(e.names), check_count("most", most)) + (len(e.names) > most)
-    size = (8.5, len(e.outputs) * (1.6 + 0.27 * rows))
-    figure, grid = plt.subplots(len(e.outputs), figsize=size, layout="constrained")
+    n_lines = min(len(e.names), check_count("most", most)) + (len(e.names) > most)
+    size = (8.5, len(e.outputs) * (1.6 + 0.27 * n_lines))
+    grid: Any = plt.subplots(len(e.outputs), figsize=size, layout="constrained")[1]
     for j, ax in enumerate(grid):
         intervals(e, j, most, level, ax, sort=sort)
-    del figure
     return grid
 
 
-def _row(ax: Axes, y: int, mean: float, ends: list[float], peak: float) -> None:
+def _row(ax: Axes, y: int, mean: float, thin: Any, thick: Any, *, neutral: bool) -> None:
     """One feature: the thin interval, the thick one, the dot."""
     if not np.isfinite(mean):
         return
-    lo, hi, low, high = ends
-    known, unclear = lo == hi, lo <= 0 <= hi and lo < hi
-    colour = formatting.POSITIVE if mean > 0 else formatting.NEGATIVE
-    if abs(mean) <= 1e-12 * peak:  # rounding
-        colour = formatting.NEUTRAL
-    if not known and np.isfinite(ends).all():
+    low, high = thin
+    known, unclear = low == high, low <= 0 <= high and low < high
+    colour = formatting.NEUTRAL if neutral else sign_colour(mean)
+    if not known and np.isfinite([thin, thick]).all():
         pale = PALE if unclear else 1.0
-        ax.plot([lo, hi], [y, y], color=colour, alpha=pale, lw=1.4, marker="", ls="-")
-        ax.plot(
-            [low, high],
-            [y, y],
-            color=colour,
-            alpha=pale,
-            lw=4.5,
-            marker="",
-            ls="-",
-            solid_capstyle="butt",
-        )
+        style: dict[str, Any] = {"color": colour, "alpha": pale, "marker": "", "ls": "-"}
+        ax.plot(thin, [y, y], lw=1.4, **style)
+        ax.plot(thick, [y, y], lw=4.5, solid_capstyle="butt", **style)
     ax.plot(
         [mean],
         [y],
@@ -109,9 +94,10 @@ def _dress(ax: Axes, ends: Floats) -> int:
     from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter
 
     ink = rcParams["axes.labelcolor"]
-    seen = np.append(ends[np.isfinite(ends)], 0.0)
-    margin = 0.04 * float(np.ptp(seen)) or 1.0
-    ax.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
+    finite = np.append(ends[np.isfinite(ends)], 0.0)
+    peak = float(np.abs(finite).max())
+    margin = 0.04 * float(np.ptp(finite)) or 1.0
+    ax.set_xlim(float(finite.min()) - margin, float(finite.max()) + margin)
     ax.axvline(0.0, color=ink, lw=0.9, alpha=0.7, zorder=1)
     ax.grid(visible=False)
     ax.yaxis.grid(visible=True, color=ink, alpha=0.13, lw=0.8, ls="-")
@@ -119,39 +105,37 @@ def _dress(ax: Axes, ends: Floats) -> int:
     ax.spines[["left", "right", "top"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
-    power = formatting.power_of(float(np.abs(seen).max()))
+    power = formatting.power_of(peak)
     numbers = ScalarFormatter(useOffset=False, useMathText=True)
     numbers.set_scientific(bool(power))
     numbers.set_powerlimits((power, power))
-    thousands = power == 0 and np.abs(seen).max() >= 1000
+    thousands = power == 0 and peak >= 1000
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}") if thousands else numbers)
     ax.xaxis.get_offset_text().set_visible(False)  # it would lie on the label, which says it
     return power
 
 
-def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> None:
+def _numbers(ax: Axes, e: ExplanationBase, view: View, features: list[int]) -> None:
     """The numbers themselves, in columns to the right of the rows."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    rows, power = formatting.table(e, j, at, level)
+    rows, power = formatting.table(e, view.output, features, view.level)
     font = FontProperties(size="small")
     between = [f"{r.lower} … {r.upper}" if r.lower else "exact" for r in rows]
-    reach = 4.0
+    right = 4.0
     for column in (
         [f"importance{formatting.times(power)}", *(r.estimate for r in rows)],
-        [f"{formatting.percent(level)} interval", *between],
+        [f"{formatting.percent(view.level)} interval", *between],
     ):
-        widths = [
-            text_to_path.get_text_width_height_descent(c, font, ismath=False)[0] for c in column
-        ]
-        reach += 16 + max(widths)  # flush right, in points
+        sizes = (text_to_path.get_text_width_height_descent(c, font, ismath=False) for c in column)
+        right += 16 + max(width for width, _, _ in sizes)  # in points
         for y, words in enumerate(column, start=-1):
             ax.annotate(
                 words,
                 xy=(1.0, max(y, -0.9)),
                 xycoords=ax.get_yaxis_transform(),
-                xytext=(reach, 0),
+                xytext=(right, 0),
                 textcoords="offset points",
                 ha="right",
                 va="center",
@@ -161,29 +145,25 @@ def _numbers(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> N
             )
 
 
-def _unit(e: Explanation) -> str:
-    """What a step on the axis means, in words."""
-    words = "change of the prediction"
-    if e.settings.get("link") == "logit":
-        words += " in log-odds"
-    if e.method == "BayesLIME":
-        words += ", " + " or ".join(dict.fromkeys(e.units))
-    return words
-
-
-def _below(ax: Axes, e: Explanation, level: float, room: float, power: int, *, own: bool) -> None:
+def _below(
+    ax: Axes, e: ExplanationBase, level: float, room: float, power: int, *, own_figure: bool
+) -> None:
     """Label of the axis and, below it, what it cost, what the lines are and why it ended."""
     lines = "" if e.exact else f"thin: {formatting.percent(level)}, thick: 50 % · "
     footer = f"{e.n_queries:,} queries · {lines}{formatting.ending(e)}"
-    footer = footer if own else textwrap.fill(footer, columns(room, "small"))
-    words = f"importance{formatting.times(power)} ({_unit(e)})"
+    footer = footer if own_figure else textwrap.fill(footer, columns(room, "small"))
+    unit = "change of the prediction"
+    unit += " in log-odds" if e.settings.get("link") == "logit" else ""
+    if e.method == "BayesLIME":
+        unit += ", " + " or ".join(dict.fromkeys(e.units))
+    words = f"importance{formatting.times(power)} ({unit})"
     words = textwrap.fill(words, columns(room, "medium"))
     gap = "\n" * (footer.count("\n") + 1)  # the label keeps the place free
     ax.set_xlabel(words + gap, **PLAIN)
     ax.annotate(
         footer,
-        xy=(0.01 if own else 0.0, 0.0),
-        xycoords=("figure fraction" if own else "axes fraction", ax.xaxis.label),
+        xy=(0.01 if own_figure else 0.0, 0.0),
+        xycoords=("figure fraction" if own_figure else "axes fraction", ax.xaxis.label),
         va="bottom",
         fontsize="small",
         alpha=0.75,

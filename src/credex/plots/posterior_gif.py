@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from credex import formatting
 from credex.checks import check_count, check_positive
 from credex.errors import InputError
-from credex.plots.canvas import output_of, title
-from credex.plots.image_scene import Scene, bare, known, settle
-from credex.plots.overlay import SIDE, bar
+from credex.explanation_base import ExplanationBase
+from credex.plots.canvas import View, title
+from credex.plots.image_scene import Scene, colour_bar, image_only, settle
 from credex.typing import Floats
-
-if TYPE_CHECKING:
-    from credex.explanation import Explanation
 
 FRAME = 0.12
 """Seconds of a frame; a GIF counts in hundredths."""
@@ -27,33 +24,32 @@ DPI, COLOURS = 80, 96
 
 
 def posterior_gif(
-    e: Explanation, path: str | Path, *, draws: int, seconds: float, output: Any, seed: int
+    e: ExplanationBase, path: str | Path, *, draws: int, seconds: float, output: Any, seed: int
 ) -> Path:
     """Write the animation; see `credex.plots.Plots.posterior_gif`."""
     from PIL import Image
 
-    j = output_of(e, output)
-    path = Path(path)
+    view, path = View.of(e, output), Path(path)
     if path.suffix.lower() != ".gif":
         msg = f"posterior_gif writes a GIF; call the file {path.with_suffix('.gif')}, not {path}"
         raise InputError(msg)
-    scene, means = Scene.of(e), known(e, j)
+    scene = Scene.of(e)
+    view.check_known("draw the regions")
     frames = max(round(check_positive("seconds", seconds) / FRAME), 2)
-    importances = walk(e, j, check_count("draws", draws), frames, seed)
+    importances = walk(e, view.output, check_count("draws", draws), frames, seed)
     peak = float(np.abs(importances).max())
-    sheet, (top, left, high, wide) = _sheet(e, j, scene, peak)
+    sheet, (top, left, high, wide) = _sheet(e, view.output, scene, peak)
     large = scene.scaled_to(high, wide)
     lines = large.lines()[:, :, None]
-    sure = np.ones(len(means), dtype=np.bool_)  # colours alone tell what is certain here
     drawn = []
     for values in importances:
-        heat = large.heat(values, peak, sure)
+        heat = large.heat(values, peak)
         heat = np.where(lines, 0.5 * heat + 0.5, heat)
         sheet[top : top + high, left : left + wide] = np.rint(255 * heat)
         drawn.append(Image.fromarray(sheet.copy()))
     # One palette for all frames, no dithering: what does not change costs nothing.
-    some = np.concatenate([np.asarray(f) for f in drawn[:: max(frames // 6, 1)]])
-    palette = Image.fromarray(some).quantize(COLOURS)
+    sampled = np.concatenate([np.asarray(f) for f in drawn[:: max(frames // 6, 1)]])
+    palette = Image.fromarray(sampled).quantize(COLOURS)
     pictures = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in drawn]
     pictures[0].save(
         path, save_all=True, append_images=pictures[1:], duration=round(1000 * FRAME), loop=0
@@ -61,22 +57,21 @@ def posterior_gif(
     return path
 
 
-def _sheet(e: Explanation, j: int, scene: Scene, peak: float) -> tuple[Any, tuple[int, ...]]:
+def _sheet(e: ExplanationBase, j: int, scene: Scene, peak: float) -> tuple[Any, tuple[int, ...]]:
     """Return what stays (title, colour bar) as RGB bytes; and top, left, height, width inside."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    high, wide = (SIDE * n / max(scene.picture.size) for n in scene.picture.size)
+    high, wide = scene.inches
     wide = max(wide, 3.2) + 1.7
     figure = Figure(figsize=(wide, high + 1.25), dpi=DPI, layout="constrained")
     canvas: Any = FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     ax.imshow(scene.grey, interpolation="nearest")
-    bare(ax)
     title(ax, wide - 0.5, f"{e.method}: {formatting.prediction(e, j)[0]}")
     words = "every frame is a draw from the posterior:\nwhat keeps its colour is certain"
-    ax.set_xlabel(words, fontsize="small", alpha=0.85, loc="left")
-    bar(ax, peak)
+    image_only(ax, words, alpha=0.85)
+    colour_bar(ax, peak)
     settle(ax)
     canvas.draw()
     sheet = np.array(np.asarray(canvas.buffer_rgba())[:, :, :3])
@@ -86,7 +81,7 @@ def _sheet(e: Explanation, j: int, scene: Scene, peak: float) -> tuple[Any, tupl
     return sheet, (top, left, bottom - top, right - left)
 
 
-def walk(e: Explanation, j: int, draws: int, frames: int, seed: int) -> Floats:
+def walk(e: ExplanationBase, j: int, draws: int, frames: int, seed: int) -> Floats:
     """``(frames, d)`` importances on a closed walk through ``draws`` draws of the posterior.
 
     Between two draws a and b the deviation from the mean is a·cos t + b·sin t: for independent

@@ -8,76 +8,64 @@ import numpy as np
 
 from credex import formatting
 from credex.checks import check_count
-from credex.plots.canvas import PLAIN, axes, output_of, title
-from credex.plots.image_scene import Scene, bare, borders, certain_of, framed, known, settle
+from credex.explanation_base import ExplanationBase
+from credex.plots.canvas import PLAIN, View, axes, sign_colour, title
+from credex.plots.image_scene import Scene, borders, draw_borders, image_only, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from credex.explanation import Explanation
-
-SIDE = 4.6
-"""Inches of the longer side of the image in a figure of our own."""
 
 DIM = 0.75
 """How far the rest of the image fades into its background."""
 
 
 def regions(
-    e: Explanation, k: int, output: Any, level: float | None, ax: Axes | None, *, signed: bool
+    e: ExplanationBase, k: int, output: Any, level: float | None, ax: Axes | None, *, signed: bool
 ) -> Axes:
     """Draw the regions; see `credex.plots.Plots.regions`."""
-    from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
 
-    j = output_of(e, output)
-    scene, means = Scene.of(e), known(e, j)
-    level = e.level if level is None else level
-    certain = certain_of(e, j, level)
-    order = np.argsort(-(means if signed else np.abs(means)), kind="stable")
-    at = [int(i) for i in order if e.selected[i, j] and (means[i] > 0 or not signed)]
-    at = at[: check_count("k", k)]
-    own = ax is None
-    high, wide = (SIDE * n / max(scene.picture.size) for n in scene.picture.size)
-    ax, room, _ = axes(ax, max(wide, 3.6) + 0.4, high + 0.85 + 0.19 * len(at))
+    view, scene = View.of(e, output, level), Scene.of(e)
+    view.check_known("draw the regions")
+    order = np.argsort(-(view.mean if signed else np.abs(view.mean)), kind="stable")
+    chosen = [int(i) for i in order if e.selected[i, view.output]]
+    chosen = [i for i in chosen if view.mean[i] > 0 or not signed][: check_count("k", k)]
+    own_figure = ax is None
+    high, wide = scene.inches
+    wide = max(wide, 3.6)
+    ax, room, _ = axes(ax, wide + 0.4, high + 0.85 + 0.19 * len(chosen))
 
     labels = scene.regions.labels
-    background = np.array(to_rgb(ax.get_facecolor()))
-    chosen = np.isin(labels, at)[:, :, None]
-    faint = (1 - DIM) * scene.grey + DIM * background
-    ax.imshow(np.where(chosen, scene.colour, faint), interpolation="nearest")
-    outside = framed(labels)
-    for rank, i in enumerate(at, start=1):
-        colour = formatting.POSITIVE if means[i] > 0 else formatting.NEGATIVE
-        lines = borders((outside == i).astype(np.int64)) - 1.0
-        style = "solid" if certain[i] else (0, (2, 1.5))
-        for ink, width in (("white", 3.6), (colour, 1.8)):
-            ax.add_collection(
-                LineCollection(
-                    list(lines), colors=ink, linewidths=width, linestyles=[style], capstyle="round"
-                ),
-                autolim=False,
-            )
+    faint = (1 - DIM) * scene.grey + DIM * np.array(to_rgb(ax.get_facecolor()))
+    kept = np.isin(labels, chosen)[:, :, None]
+    ax.imshow(np.where(kept, scene.colour, faint), interpolation="nearest")
+    padded = np.pad(labels, 1, constant_values=-1)  # outlines close at the edge of the image
+    for rank, i in enumerate(chosen, start=1):
+        colour = sign_colour(view.mean[i])
+        lines = borders((padded == i).astype(np.int64)) - 1.0
+        style = {"linestyles": [(0, (2, 1.5)) if view.unclear[i] else "solid"], "capstyle": "round"}
+        draw_borders(ax, lines, colors="white", linewidths=3.6, **style)
+        draw_borders(ax, lines, colors=colour, linewidths=1.8, **style)
         y, x = _inside(labels == i)
         box = {"boxstyle": "circle,pad=0.25", "fc": colour, "ec": "white", "lw": 0.8}
         ax.text(x, y, str(rank), color="white", ha="center", va="center", size="small", bbox=box)
-    bare(ax)
-    said, _ = formatting.prediction(e, j)
-    title(ax, max(wide, 3.6) if own else room, f"{e.method}: {said}")
-    _listed(ax, e, j, at, level)
-    if own:
+    said = f"{e.method}: {formatting.prediction(e, view.output)[0]}"
+    title(ax, wide if own_figure else room, said)
+    image_only(ax, _listed(e, view, chosen), **PLAIN)
+    if own_figure:
         settle(ax)
     return ax
 
 
-def _listed(ax: Axes, e: Explanation, j: int, at: list[int], level: float) -> None:
-    rows, power = formatting.table(e, j, at, level)
+def _listed(e: ExplanationBase, view: View, chosen: list[int]) -> str:
+    """The numbers of the chosen regions, a line for each."""
+    rows, power = formatting.table(e, view.output, chosen, view.level)
     lines = [
         f"{n}  {r.feature}: {r.estimate}" + (f"  ({r.lower} … {r.upper})" if r.lower else ", exact")
         for n, r in enumerate(rows, start=1)
     ]
-    head = f"importance{formatting.times(power)} and {formatting.percent(level)} interval"
-    ax.set_xlabel("\n".join([head, *lines]), fontsize="small", loc="left", **PLAIN)
+    level = formatting.percent(view.level)
+    return "\n".join([f"importance{formatting.times(power)} and {level} interval", *lines])
 
 
 def _inside(where: Any) -> tuple[float, float]:

@@ -7,14 +7,12 @@ import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from credex import formatting
+from credex.cells import clean
 from credex.errors import InputError
+from credex.explanation_base import ExplanationBase
 from credex.plots.text_pieces import Marked, Piece
-
-if TYPE_CHECKING:
-    from credex.explanation import Explanation
 
 FAINT = 1 / 6
 """Uncertain parts below this strength have no colour in a terminal, which has no paler shades."""
@@ -66,7 +64,7 @@ class TextPlot:
         The pieces of the text.
     """
 
-    explanation: Explanation
+    explanation: ExplanationBase
     marked: Marked
 
     @property
@@ -89,15 +87,12 @@ class TextPlot:
     def _span(self, p: Piece) -> str:
         if not p.name:
             return escape(p.text)
-        title = escape(f"{formatting.shorten(formatting.clean(p.name), 60)}: {self._numbers(p)}")
+        title = escape(f"{formatting.shorten(clean(p.name), 60)}: {self._numbers(p)}")
         if p.strength == 0.0:
             return f'<span title="{title}">{escape(p.text)}</span>'
-        side = "up" if p.strength > 0 else "down"
-        sure = "sure" if p.certain else "unsure"
+        kind = f"{'up' if p.strength > 0 else 'down'} {'sure' if p.certain else 'unsure'}"
         alpha = f"--a:{STRONGEST * abs(p.strength):.3f}"
-        return (
-            f'<span class="{side} {sure}" style="{alpha}" title="{title}">{escape(p.text)}</span>'
-        )
+        return f'<span class="{kind}" style="{alpha}" title="{title}">{escape(p.text)}</span>'
 
     def _numbers(self, p: Piece) -> str:
         """``0.21 (0.18 … 0.24)`` with the digits that the interval supports."""
@@ -111,22 +106,18 @@ class TextPlot:
 
     def _key(self) -> str:
         level = escape(formatting.percent(self.marked.level))
-        most = self._most()
         up, down = (f'<i class="{c}" style="--a:{STRONGEST}">' for c in ("up", "down"))
-        parts = [
-            f"<span>{up}raises</i> {down}lowers</i> the prediction by up to {most}</span>",
-            f'<span><i class="sure">underlined</i> {level} interval excludes 0</span>',
-            '<span><i class="unsure">dotted</i> it does not</span>',
-        ]
-        return "".join(parts)
+        return (
+            f"<span>{up}raises</i> {down}lowers</i> the prediction by up to {self._peak()}</span>"
+            f'<span><i class="sure">underlined</i> {level} interval excludes 0</span>'
+            '<span><i class="unsure">dotted</i> it does not</span>'
+        )
 
-    def _most(self) -> str:
+    def _peak(self) -> str:
         """The largest importance, two digits of it."""
-        peak, power = self.marked.peak, formatting.power_of(self.marked.peak)
-        unit = 10.0**power
-        return formatting.number(
-            peak / unit, formatting.decimals(peak / unit, peak / unit)
-        ) + formatting.times(power)
+        power = formatting.power_of(self.marked.peak)
+        peak = self.marked.peak / 10.0**power
+        return formatting.number(peak, formatting.decimals(peak, peak)) + formatting.times(power)
 
     def terminal(self, *, colour: bool | None = None) -> str:
         """The text for a terminal.
@@ -145,10 +136,10 @@ class TextPlot:
         level = formatting.percent(m.level)
         if colour:
             up, down = (_paint(w, s, certain=False) for w, s in (("raises", 1.0), ("lowers", -1.0)))
-            key = f"{up} {down} the prediction by up to {self._most()}; "
+            key = f"{up} {down} the prediction by up to {self._peak()}; "
             key += f"{_paint('underlined', 0.0, certain=True)}: the {level} interval excludes 0"
         else:
-            key = f"[+raises] [-lowers] the prediction; +++: by up to {self._most()}; "
+            key = f"[+raises] [-lowers] the prediction; +++: by up to {self._peak()}; "
             key += f"unmarked: the {level} interval includes 0"
         head = f"{e.method}: {formatting.headline(e, m.output)}"
         return "\n".join([head, "", body, "", key, *formatting.footer(e)])

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from credex.checks import check_level
 from credex.errors import InputError
-from credex.plots.canvas import output_of
-
-if TYPE_CHECKING:
-    from credex.explanation import Explanation
+from credex.explanation_base import ExplanationBase
+from credex.plots.canvas import View
 
 ROUNDING = 1e-9
 """Importances below this share of the largest are rounding: they are drawn as nothing."""
@@ -58,43 +55,30 @@ class Marked:
     peak: float
 
 
-def marked(e: Explanation, output: Any, level: float | None) -> Marked:
+def marked(e: ExplanationBase, output: Any, level: float | None) -> Marked:
     """Take the text of an explanation apart into pieces."""
     payload = e.payload
     if not isinstance(payload, dict) or payload.get("kind") != "text":
         msg = "plot.text() is for explanations of texts (cx.Text); plot.intervals() is for all"
         raise InputError(msg)
-    j = output_of(e, output)
-    at = e.level if level is None else check_level(level)
-    interval = e.belief.interval(at)
-    mean, lower, upper = e.belief.mean[:, j], interval.lower[:, j], interval.upper[:, j]
-    known = np.abs(mean[np.isfinite(mean)])
-    peak = float(np.max(known, initial=0.0))
-    made = {
-        i: Piece("", e.names[i], float(m), float(lo), float(hi), *_weight(m, lo, hi, peak))
-        for i, (m, lo, hi) in enumerate(zip(mean, lower, upper, strict=True))
-    }
-    return Marked(tuple(_pieces(payload, made)), j, at, peak)
+    view = View.of(e, output, level)
+    peak, features = view.peak, []
+    for name, m, lower, upper in zip(e.names, view.mean, view.lower, view.upper, strict=True):
+        shown = bool(np.isfinite(m)) and abs(m) > ROUNDING * peak
+        strength, certain = (float(m / peak), bool(lower > 0 or upper < 0)) if shown else (0, False)
+        features.append(Piece("", name, float(m), float(lower), float(upper), strength, certain))
+    return Marked(tuple(_pieces(payload, features)), view.output, view.level, peak)
 
 
-def _weight(mean: float, lower: float, upper: float, peak: float) -> tuple[float, bool]:
-    """Strength and certainty of one feature."""
-    if not np.isfinite(mean) or abs(mean) <= ROUNDING * peak:
-        return 0.0, False
-    return float(mean / peak), bool(lower > 0 or upper < 0)
-
-
-def _pieces(payload: dict[str, Any], made: dict[int, Piece]) -> Iterator[Piece]:
-    text, at = payload["text"], 0
-    ordered = sorted((a, b, i) for i, part in enumerate(payload["spans"]) for a, b in part)
-    for a, b, i in ordered:
-        if at < a:
-            yield Piece(visible(text[at:a]))
-        p = made[i]
-        yield Piece(visible(text[a:b]), p.name, p.mean, p.lower, p.upper, p.strength, p.certain)
-        at = b
-    if at < len(text):
-        yield Piece(visible(text[at:]))
+def _pieces(payload: dict[str, Any], features: list[Piece]) -> Iterator[Piece]:
+    text, done = payload["text"], 0
+    for a, b, i in sorted((a, b, i) for i, part in enumerate(payload["spans"]) for a, b in part):
+        if done < a:
+            yield Piece(visible(text[done:a]))
+        yield replace(features[i], text=visible(text[a:b]))
+        done = b
+    if done < len(text):
+        yield Piece(visible(text[done:]))
 
 
 def visible(text: str) -> str:
@@ -105,10 +89,7 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb")
     'a␛[31mb'
     """
-    plain = text.replace("\r\n", "\n")
-    if plain.isprintable():
-        return plain
-    return "".join(_shown(c) for c in plain)
+    return "".join(_shown(c) for c in text.replace("\r\n", "\n"))
 
 
 def _shown(c: str) -> str:

@@ -1,0 +1,279 @@
+"""The data of an explanation, and the numbers read from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from credex.checks import check_count, check_level
+from credex.errors import InputError
+from credex.estimators.base import Estimate
+from credex.history import History
+from credex.posteriors import Belief, ErrorPosterior, Interval
+from credex.ranks import rank_range
+from credex.typing import Floats, Ints, Masks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """The instance that was explained.
+
+    Attributes
+    ----------
+    names, feature_values, labels, units
+        ``(d,)`` each: the features' names and values, a readable condition such as
+        ``29 < age ≤ 41``, and what one unit of the importance means.
+    label
+        Label of its row in the frame it came from, or ``None``.
+    payload
+        JSON-safe form that the domain restores the instance from.
+    data_digest
+        Hash of the training data it was perturbed with, if they are a table.
+    """
+
+    names: tuple[str, ...]
+    feature_values: tuple[Any, ...]
+    labels: tuple[str, ...]
+    units: tuple[str, ...]
+    label: Any = None
+    payload: Any = None
+    data_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExplanationBase:
+    """What an `Explanation` stores, and its numbers; formats and plots are built on this."""
+
+    method: str
+    instance: Instance
+    outputs: tuple[str, ...]
+    estimate: Estimate = field(repr=False)
+    history: History = field(repr=False)
+    level: float
+    seconds: float
+    stop_reason: str
+    converged: bool
+    settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+    # -- the instance --------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the d features."""
+        return self.instance.names
+
+    @property
+    def feature_values(self) -> tuple[Any, ...]:
+        """The instance's value of each feature."""
+        return self.instance.feature_values
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A readable condition for each feature, such as ``29 < age ≤ 41``."""
+        return self.instance.labels
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What one unit of each importance means."""
+        return self.instance.units
+
+    @property
+    def label(self) -> Any:
+        """Label of the instance's row in the frame it came from, or ``None``."""
+        return self.instance.label
+
+    @property
+    def payload(self) -> Any:
+        """JSON-safe form that the domain restores the instance from."""
+        return self.instance.payload
+
+    @property
+    def data_digest(self) -> str | None:
+        """Hash of the training data, if they are a table: the same for the same values."""
+        return self.instance.data_digest
+
+    # -- how it was made -----------------------------------------------------------------------
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return self.history.n_queries
+
+    @property
+    def n_model_rows(self) -> int:
+        """Number of rows that the model was given for them."""
+        return self.history.n_model_rows
+
+    @property
+    def model_seconds(self) -> float:
+        """The model's share of ``seconds``."""
+        return self.history.model_seconds
+
+    @property
+    def exact(self) -> bool:
+        """Whether the importances are exact: every coalition was evaluated."""
+        return self.estimate.exact
+
+    @property
+    def posterior(self) -> str:
+        """Kind of posterior: ``"linear"``, ``"gp"`` or ``"exact"``."""
+        return self.estimate.posterior
+
+    @property
+    def sampler(self) -> str:
+        """Name of the sampler."""
+        return str(self.settings["sampler"])
+
+    @property
+    def recipe(self) -> str:
+        """``"credex"`` or ``"paper"``."""
+        return str(self.settings["recipe"])
+
+    # -- numbers -------------------------------------------------------------------------------
+
+    @property
+    def belief(self) -> Belief:
+        """Posterior of the importances; its arrays always have an axis for the outputs."""
+        return self.estimate.belief
+
+    @property
+    def mean(self) -> Floats:
+        """Importances φ: posterior means, ``(d,)`` or ``(d, k)``."""
+        return self._squeezed(self.belief.mean)
+
+    @property
+    def values(self) -> Floats:
+        """The same as ``mean``, by the name it has in shap."""
+        return self.mean
+
+    @property
+    def sd(self) -> Floats:
+        """Posterior standard deviations, like ``mean``; infinite if ``dof`` ≤ 2."""
+        return self._squeezed(self._inflated(self.belief.deviation, np.sqrt))
+
+    @property
+    def covariance(self) -> Floats:
+        """Posterior covariance, ``(d, d)`` or ``(d, d, k)``; infinite if ``dof`` ≤ 2."""
+        return self._squeezed(self._inflated(self.belief.scale))
+
+    @property
+    def dof(self) -> float:
+        """Degrees of freedom of the posterior, a Student-t."""
+        return self.belief.dof
+
+    @property
+    def selected(self) -> Masks:
+        """``(d, k)``: features in the explanation; all, unless ``features=`` asks for fewer."""
+        return self.estimate.selected
+
+    def interval(self, level: float | None = None, *, simultaneous: bool = False) -> Interval:
+        """Credible intervals; ``simultaneous``: wide enough to hold for all features at once."""
+        i = self.belief.interval(self.level if level is None else level, simultaneous=simultaneous)
+        return Interval(self._squeezed(i.lower), self._squeezed(i.upper), i.level)
+
+    @property
+    def base_value(self) -> Floats | float:
+        """BayesSHAP: the mean prediction over the background. BayesLIME: the intercept."""
+        base = self.history.base
+        return self._number(self.estimate.intercept if base is None else base)
+
+    @property
+    def prediction(self) -> Floats | float:
+        """f(x), after the link."""
+        full = self.history.full
+        return self._number(np.full(len(self.outputs), np.nan) if full is None else full)
+
+    @property
+    def intercept(self) -> Floats | float:
+        """Intercept of the linear explanation."""
+        return self._number(self.estimate.intercept)
+
+    @property
+    def local_prediction(self) -> Floats | float:
+        """Prediction of the linear explanation at the instance."""
+        return self._number(self.estimate.local_prediction)
+
+    @property
+    def r2(self) -> Floats | float:
+        """Weighted R² of the linear explanation (lime's ``score``)."""
+        return self._number(self.estimate.r2)
+
+    @property
+    def error(self) -> ErrorPosterior:
+        """Error uncertainty: the posterior of ε, with ``density_at_zero`` and ``scale``."""
+        e = self.estimate.error
+        return ErrorPosterior(e.dof, self._number(np.atleast_1d(np.asarray(e.scale))))
+
+    @property
+    def prob_positive(self) -> Floats:
+        """P(φ > 0) of each feature."""
+        return self._squeezed(self.belief.prob_positive())
+
+    def prob_greater(
+        self, first: str | int, second: str | int, *, signed: bool = False, output: Any = None
+    ) -> float:
+        """P(|φ_first| > |φ_second|); ``signed``: of φ itself."""
+        i, j = self._feature(first), self._feature(second)
+        return self.belief.prob_greater(i, j, self._output(output), signed=signed)
+
+    def rank_probabilities(self, *, signed: bool = False, output: Any = None) -> Floats:
+        """``(d, d)``: entry (i, r) is the probability that feature i has rank r + 1."""
+        return self.belief.rank_probabilities(self._output(output), signed=signed)
+
+    def rank_range(self, *, output: Any = None, level: float | None = None) -> tuple[Ints, Ints]:
+        """Lowest and highest rank (1 is the largest |φ|) of each feature at ``level``."""
+        level = check_level(self.level if level is None else level)
+        return rank_range(self.belief, self._output(output), level)
+
+    def top(self, n: int = 5, *, signed: bool = False, output: Any = None) -> list[str]:
+        """Names of the ``n`` features with the largest |φ| (``signed``: the largest φ)."""
+        check_count("top(n)", n)
+        m = self.belief.mean[:, self._output(output)]
+        order = np.argsort(-(m if signed else np.abs(m)), kind="stable")
+        return [self.names[i] for i in order[:n]]
+
+    def sample(self, n: int, seed: int = 0) -> Floats:
+        """Draw ``(n, d)`` or ``(n, d, k)`` importances from the posterior."""
+        return self._squeezed(self.belief.sample(check_count("sample(n)", n), seed))
+
+    # -- helpers -------------------------------------------------------------------------------
+
+    def _squeezed(self, a: Floats) -> Floats:
+        """Drop the last axis if there is one output."""
+        return np.asarray(a[..., 0] if len(self.outputs) == 1 else a)
+
+    def _number(self, a: Floats) -> Floats | float:
+        return float(a[0]) if len(self.outputs) == 1 else np.asarray(a)
+
+    def _inflated(self, scale: Floats, root: Any = float) -> Floats:
+        """Turn Student-t scales into moments: a variance is scale² · dof / (dof − 2)."""
+        factor = root(1 / (1 - 2 / self.dof) if self.dof > 2 else np.inf)
+        with np.errstate(invalid="ignore"):
+            return np.where(scale == 0, 0.0, scale * factor)
+
+    def _feature(self, which: str | int) -> int:
+        if isinstance(which, str):
+            if which not in self.names:
+                msg = f"there is no feature {which!r}; there are: {', '.join(self.names)}"
+                raise InputError(msg)
+            return self.names.index(which)
+        if not 0 <= int(which) < len(self.names):
+            raise InputError(f"there is no feature {which!r}; there are {len(self.names)}")
+        return int(which)
+
+    def _output(self, which: Any) -> int:
+        """Position of an output given by name or number; ``None`` if there is only one."""
+        if which is None:
+            if len(self.outputs) > 1:
+                msg = f"say which output: output= one of {', '.join(self.outputs)}"
+                raise InputError(msg)
+            return 0
+        if isinstance(which, int | np.integer) and 0 <= which < len(self.outputs):
+            return int(which)
+        if str(which) in self.outputs:
+            return self.outputs.index(str(which))
+        msg = f"there is no output {which!r}; there are: {', '.join(self.outputs)}"
+        raise InputError(msg)
