@@ -35,7 +35,7 @@ def run(*, quick: bool) -> Result:
         X = case.first(instances)
         truth = lime.explain_many(X, queries=LARGE, seed=10**6).mean
         asked = [
-            [(e.asked.rows.design(), e.asked.rows.y()[:, 0], e.asked.rows.w()) for e in found]
+            [(e.history.rows.design(), e.history.rows.y()[:, 0], e.history.rows.w()) for e in found]
             for found in (
                 lime.explain_many(X, queries=QUERIES, seed=s)
                 for s in tqdm(range(seeds), disable=None, leave=False, desc=case.name)

@@ -222,7 +222,7 @@ def again(explainer: Any, X: list[Any], truth: list[np.ndarray]) -> dict[str, tu
         runs = [explainer.explain(x, queries=AGAIN[2], seed=1_000 + s) for s in range(AGAIN[1])]
         mean = np.mean([e.mean for e in runs], axis=0)
         distance.append(100 * np.abs(mean - star).sum() / np.abs(star).sum())
-        uneven.append(np.std(np.vstack([e.asked.rows.design() for e in runs]).mean(axis=0)))
+        uneven.append(np.std(np.vstack([e.history.rows.design() for e in runs]).mean(axis=0)))
     return {"mean run": mean_se(np.array(distance)), "uneven": mean_se(np.array(uneven))}
 
 

@@ -52,7 +52,7 @@ def masked_digits(count: int, *, seed: int = 0) -> list[Masked]:
         case = digit(label)
         x = case.instances[int(rng.integers(0, len(case.instances)))]
         e = cx.BayesLIME(case.model, case.lime).explain(x, queries=sum(SWEEP) + 2, seed=i)
-        rows = e.asked.rows
+        rows = e.history.rows
         Z, y, w = rows.design(), rows.y()[:, 0], rows.w()
         literal = cx.Exponential(distance="cosine", root=False).weights(Z, np.ones(Z.shape[1]))
         ends = np.cumsum((0, *SWEEP))

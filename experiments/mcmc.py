@@ -36,7 +36,7 @@ def run(*, quick: bool) -> Result:
     x = case.instances.iloc[0]
     lime = case.explainer("BayesLIME")
     e = lime.explain(x, queries=queries, seed=0, recipe="paper")
-    rows = e.asked.rows
+    rows = e.history.rows
     Z, y, w = rows.design().astype(float), rows.y()[:, 0], rows.w()
     p = cx.LinearPosterior.fit(Z, y, w, intercept="none")
     model = min(lime.explain(x, queries=queries, seed=0).model_seconds for _ in range(5))

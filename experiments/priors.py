@@ -44,7 +44,7 @@ def run(*, quick: bool) -> Result:
             hits = np.zeros((instances, seeds))
             for s, found in enumerate(asked):
                 for i, e in enumerate(found):
-                    rows = e.asked.rows
+                    rows = e.history.rows
                     p = cx.LinearPosterior.fit(
                         rows.design(), rows.y()[:, 0], rows.w(), prior=prior, intercept="none"
                     )

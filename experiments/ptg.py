@@ -192,7 +192,7 @@ def follow_paper(case: Case, method: str, instances: int, *, quick: bool) -> dic
     desired = [middle * share for share in (SHARES[::2] if quick else SHARES)]
     n, observed = np.zeros((len(desired), instances)), np.zeros((len(desired), instances))
     for i, x in enumerate(X):
-        rows = start[i].asked.rows
+        rows = start[i].history.rows
         weights = rows.w()
         if method == "BayesSHAP":
             masks = rows.design()

@@ -180,7 +180,7 @@ def share(e: Any, truth: np.ndarray | None) -> float:
 
 def without_pull(e: Any, truth: np.ndarray) -> float:
     """Share inside if the interval of a BayesLIME run left out the bias of its ridge."""
-    rows = e.asked.rows
+    rows = e.history.rows
     p = cx.LinearPosterior.fit(rows.design(), rows.y()[:, 0], rows.w())
     variance = np.diag(p.robust_covariance()) - p.bias**2
     half = t.ppf(0.975, p.robust_dof) * np.sqrt(np.maximum(variance, 0.0))

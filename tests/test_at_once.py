@@ -43,7 +43,7 @@ def told(e):
     """All that an explanation says, but the time it took."""
     out = json.loads(e.to_json())
     for name in ("seconds", "model_seconds"):
-        out.pop(name)
+        out.pop(name, None)
         out["asked"].pop(name, None)
     return out
 

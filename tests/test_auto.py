@@ -81,10 +81,10 @@ def test_a_regression_hands_over_and_says_so():
     assert e.n_queries < 0.5 * alone.n_queries
     assert any("from query" in n for n in e.notes)
     assert np.abs(e.mean - truth).max() < 0.05
-    masks = e.asked.rows.design()
+    masks = e.history.rows.design()
     assert len(np.unique(masks, axis=0)) == len(masks), "a coalition was asked twice"
     first = 3 * (14 + 2)
-    plain = ex.explain(queries=first, posterior="linear").asked.rows.design()
+    plain = ex.explain(queries=first, posterior="linear").history.rows.design()
     np.testing.assert_array_equal(masks[: len(plain)], plain)
     np.testing.assert_array_equal(ex.explain(width=0.05, query_seconds=1e-3).mean, e.mean)
     more = ex.refine(cx.Explanation.from_json(e.to_json()), width=0.03, query_seconds=1e-3)

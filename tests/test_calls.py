@@ -40,7 +40,7 @@ def same(a, b):
     assert np.array_equal(a.interval().lower, b.interval().lower)
     assert (a.n_queries, a.n_model_rows) == (b.n_queries, b.n_model_rows)
     assert (a.prediction, a.stop_reason) == (b.prediction, b.stop_reason)
-    for x, y in zip(a.asked.rows.blocks, b.asked.rows.blocks, strict=True):
+    for x, y in zip(a.history.rows.blocks, b.history.rows.blocks, strict=True):
         assert np.array_equal(x.y, y.y)
         assert np.array_equal(x.packed, y.packed)
 
@@ -240,9 +240,9 @@ def test_a_pair_that_lost_its_half_is_left_out_of_what_goes_on(method):
             begun, queries=200
         )
     partial = caught.value.partial
-    assert partial.asked.rows.n == begun.asked.rows.n + 3
+    assert partial.history.rows.n == begun.history.rows.n + 3
     again, whole = good.refine(partial, queries=201), good.refine(begun, queries=200)
-    z = again.asked.rows.design()
+    z = again.history.rows.design()
     assert np.array_equal(z[0::2], ~z[1::2])
     assert len(np.unique(z, axis=0)) == len(z)
     np.testing.assert_allclose(again.mean, whole.mean, atol=1e-9)

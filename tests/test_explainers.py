@@ -115,7 +115,7 @@ def test_lime_is_limes_ridge_on_the_same_perturbations():
     model = Bumpy(8, 2)
     for offset in (0.0, 1e6):
         e = cx.BayesLIME(lambda r, o=offset: o + model(r), X).explain(X[3], queries=400)
-        rows = e.asked.rows
+        rows = e.history.rows
         z, y, w = rows.design(), rows.y(), rows.w()
         lime = LimeBase(lambda _: w)  # noqa: B023 - called at once
         intercept, pairs, score, local = lime.explain_instance_with_data(
@@ -205,7 +205,7 @@ def test_recipe_paper_is_the_papers_formula():
     X = numbers(300, 5)
     model = Bumpy(5, 1)
     e = cx.BayesLIME(model, X, recipe="paper").explain(X[0], queries=200)
-    z, y = e.asked.rows.design().astype(float), e.asked.rows.y()[:, 0]
+    z, y = e.history.rows.design().astype(float), e.history.rows.y()[:, 0]
     distance = ((1 - z) ** 2).sum(axis=1)
     w = np.exp(-distance / (0.75**2 * 5))
     v = np.linalg.inv(z.T @ (w[:, None] * z) + np.eye(5))
@@ -235,7 +235,7 @@ def test_masks_count_every_row_and_never_ask_more(cls, queries, sampler):
     # the full mask is asked twice on purpose; nothing else is
     assert len(model.seen) - len(set(model.seen)) <= 1
     anchors = 2 if cls is cx.BayesSHAP else 1  # full and empty; LIME knows no empty one
-    assert e.asked.rows.n == len(set(model.seen)) - anchors
+    assert e.history.rows.n == len(set(model.seen)) - anchors
 
 
 @pytest.mark.parametrize("background", [1, 10])
@@ -501,8 +501,8 @@ def test_states_are_frozen_and_complete():
     np.testing.assert_array_equal(states[-1].explanation.mean, whole.mean)
     for s in states:  # read late, after the run went on
         assert s.explanation.n_queries == s.n_queries
-        assert s.explanation.asked.n_queries == s.n_queries
-        assert s.explanation.asked.rows.n <= s.n_queries
+        assert s.explanation.history.n_queries == s.n_queries
+        assert s.explanation.history.rows.n <= s.n_queries
     with pytest.raises(AttributeError):
         states[0].n_queries = 0
 
@@ -740,13 +740,13 @@ def test_intervals_of_a_rare_value_hold():
     runs = [lime.explain(x, queries=80, seed=s) for s in range(60)]
     assert np.mean([e.interval().covers(truth)[4] for e in runs]) > 0.85  # 0.66 without
     assert np.mean([e.interval().covers(truth)[:4] for e in runs]) > 0.9
-    unlucky = [e for e in runs if e.asked.rows.design()[:, 4].all()]
+    unlucky = [e for e in runs if e.history.rows.design()[:, 4].all()]
     assert unlucky
     for e in unlucky:
         assert "all perturbations had the instance's value of x4: not measured" in str(e)
         assert e.interval().width[4] > 2
     ends = [lime.explain(x, width=1.5, seed=s) for s in range(20)]
-    assert all(not e.asked.rows.design()[:, 4].all() for e in ends if e.converged)
+    assert all(not e.history.rows.design()[:, 4].all() for e in ends if e.converged)
 
 
 def test_a_column_that_cannot_change_is_known():

@@ -130,8 +130,8 @@ def encode(value: Any) -> Any:  # noqa: C901, PLR0911 - one case a type
         return {"time" if isinstance(value, dt.time) else kind: value.isoformat()}
     if type(value) is dt.timedelta:
         return {"timedelta": value // dt.timedelta(microseconds=1), "unit": "us"}
-    if isinstance(value, dt.timedelta):  # pandas' Timedelta counts nanoseconds
-        value = np.timedelta64(value, "ns")
+    if isinstance(value, dt.timedelta):  # pandas' Timedelta, which counts nanoseconds
+        value = value.to_timedelta64().astype("timedelta64[ns]")  # type: ignore[attr-defined]
     if isinstance(value, np.timedelta64):
         unit, step = np.datetime_data(value.dtype)
         return {"timedelta": int(value.astype(np.int64)) * step, "unit": unit}

@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Unpack
 
+import numpy as np
+
 from credex.at_once import at_once
 from credex.batch import Case, drive
 from credex.blackbox import BlackBox
@@ -135,7 +137,6 @@ class Engine(ABC):
             data_digest=None if digest is None else digest(),
         )
         settings = _told(options, self.default_sampler, cohort)
-        settings["sampler"] = recipe.settings.sampler_name
         notes = (*recipe.why, *self._notes(nb, options))
 
         def make(state: State) -> Explanation:
@@ -150,7 +151,7 @@ class Engine(ABC):
                 seconds=state.seconds,
                 stop_reason=state.stop_reason,
                 converged=state.converged,
-                settings=settings,
+                settings={**settings, "sampler": recipe.settings.sampler_name},
                 notes=notes,
             )
 
@@ -298,7 +299,9 @@ class Engine(ABC):
 def _fingerprint(o: Options, default_sampler: str) -> dict[str, Any]:
     """What must agree for two runs to share what was asked."""
     sampler, _ = o.sampler_object(default_sampler)
-    target = o.target if o.target is None or isinstance(o.target, str) else int(o.target)
+    target = o.target
+    if target is not None and not isinstance(target, str):
+        target = int(np.asarray(target).item())
     return {
         "target": target,
         "link": o.link,

@@ -32,7 +32,7 @@ def test_refining_repeats_as_evenly_as_one_run(method):
     e = ex.explain(queries=20)
     for i in range(20):
         e = ex.refine(e, queries=24 + 8 * i)
-    counts = np.unique(e.asked.rows.design(), axis=0, return_counts=True)[1]
+    counts = np.unique(e.history.rows.design(), axis=0, return_counts=True)[1]
     assert counts.max() - counts.min() <= 3, counts
 
 

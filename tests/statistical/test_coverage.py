@@ -146,7 +146,7 @@ def test_coverage_after_selection_is_what_the_docs_say():
         for i, e in enumerate(batch):
             keep = e.selected[:, 0]
             assert keep.sum() == 5
-            r = truth[i].asked.rows
+            r = truth[i].history.rows
             target = cx.LinearPosterior.fit(r.design()[:, keep], r.y(), r.w()).mean[:, 0]
             inner = e.interval()
             hits.append(np.mean((target >= inner.lower[keep]) & (target <= inner.upper[keep])))
