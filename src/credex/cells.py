@@ -12,19 +12,6 @@ import numpy as np
 
 from credex.errors import InputError
 
-__all__ = [
-    "as_bool",
-    "as_float",
-    "as_number",
-    "clean",
-    "decode",
-    "display",
-    "encode",
-    "encode_or_text",
-    "is_missing",
-    "plain",
-]
-
 _MISSING_TYPES = ("NAType", "NaTType")  # pandas' NA and NaT, without importing pandas
 _CHECKED = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
 

@@ -18,7 +18,7 @@ from credex.designs.samplers import check_still_random
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Context, Recipe, Settings
-from credex.explanation import Explanation
+from credex.explanation import Explanation, from_run
 from credex.explanation_base import Instance
 from credex.goals import Goals
 from credex.history import History
@@ -141,7 +141,7 @@ class Engine(ABC):
 
         def make(state: State) -> Explanation:
             full = state.asked.full
-            return Explanation.from_run(
+            return from_run(
                 method=self.method,
                 instance=instance,
                 outputs=box.output_names(1 if full is None else len(full)),

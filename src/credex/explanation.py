@@ -13,7 +13,6 @@ from credex import json as json_format
 from credex.errors import InputError
 from credex.estimators.base import Estimate
 from credex.explanation_base import ExplanationBase, Instance
-from credex.history import History
 from credex.plots import Plots
 from credex.posteriors import Belief, ErrorPosterior
 
@@ -55,39 +54,6 @@ class Explanation(ExplanationBase):
     notes
         What else a reader should know: how the background was summarised, what was clipped.
     """
-
-    @classmethod
-    def from_run(
-        cls,
-        *,
-        method: str,
-        instance: Instance,
-        outputs: tuple[str, ...],
-        estimate: Estimate | None,
-        history: History,
-        level: float,
-        seconds: float,
-        stop_reason: str | None,
-        converged: bool,
-        settings: dict[str, Any],
-        notes: tuple[str, ...],
-    ) -> Self:
-        """Make an explanation of where a run stands; ``estimate`` is ``None`` before a fit."""
-        estimate = estimate or _nothing_known(len(instance.names), len(outputs))
-        perfect = (PERFECT_FIT,) if not estimate.exact and _fits_perfectly(estimate.belief) else ()
-        return cls(
-            method=method,
-            instance=instance,
-            outputs=outputs,
-            estimate=estimate,
-            history=history,
-            level=level,
-            seconds=seconds,
-            stop_reason=stop_reason or "running",
-            converged=converged,
-            settings=settings,
-            notes=notes + estimate.notes + perfect,
-        )
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
         """One row a feature (and output): value, estimate, interval, P(φ > 0), range of ranks.
@@ -132,6 +98,34 @@ class Explanation(ExplanationBase):
 
     def _repr_html_(self) -> str:
         return formatting.html(self)
+
+
+def from_run(
+    *,
+    instance: Instance,
+    outputs: tuple[str, ...],
+    estimate: Estimate | None,
+    stop_reason: str | None,
+    notes: tuple[str, ...],
+    **fields: Any,
+) -> Explanation:
+    """Make an explanation of where a run stands.
+
+    Before a fit ``estimate`` is ``None``; while the run goes on ``stop_reason`` is. ``fields`` are
+    the other fields of `Explanation`.
+    """
+    estimate = estimate or _nothing_known(len(instance.names), len(outputs))
+    notes += estimate.notes
+    if not estimate.exact and _fits_perfectly(estimate.belief):
+        notes += (PERFECT_FIT,)
+    return Explanation(
+        instance=instance,
+        outputs=outputs,
+        estimate=estimate,
+        stop_reason=stop_reason or "running",
+        notes=notes,
+        **fields,
+    )
 
 
 def _fits_perfectly(belief: Belief) -> bool:

@@ -92,7 +92,7 @@ def test_colour_by_importance_and_underline_by_certainty():
 
 def test_level_decides_certainty():
     loose, strict = E.plot.text(level=0.5), E.plot.text(level=0.999999)
-    sure = [sum(p.certain for p in t.marked.pieces) for t in (loose, strict)]
+    sure = [sum(p.certain for p in t.pieces) for t in (loose, strict)]
     assert sure[0] > sure[1]
     assert "50 %" in loose.html
     with pytest.raises(cx.InputError, match="level"):
