@@ -10,8 +10,8 @@ from credex.posteriors import Belief
 from credex.posteriors.belief import root
 from credex.typing import Floats, Ints
 
-DRAWS = 2_000
-"""Draws from a posterior: the tails of a range are right to 0.004 (one standard error)."""
+DRAWS = 1_000
+"""Draws from a posterior: the tails of a 95 % range are right to 0.005 (one standard error)."""
 
 
 def rank_range(belief: Belief, output: int, level: float) -> tuple[Ints, Ints]:
