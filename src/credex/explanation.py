@@ -66,8 +66,8 @@ class Explanation(ExplanationBase):
     def as_list(self, *, output: Any = None) -> list[tuple[str, float]]:
         """Return ``(condition, importance)`` pairs, largest first, as ``lime`` gives them."""
         j = self._output(output)
-        at, _ = formatting.largest(self, j)
-        return [(self.labels[i], float(self.belief.mean[i, j])) for i in at]
+        features, _ = formatting.largest(self, j)
+        return [(self.labels[i], float(self.belief.mean[i, j])) for i in features]
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Write (and return) JSON that `from_json` reads back; never a pickle."""
