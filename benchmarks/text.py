@@ -210,7 +210,7 @@ def timed(name: str, what: str, run: Callable[[], cx.Explanation]) -> list[str]:
         str(len(e.names)),
         f"{e.n_queries:,}",
         f"{took:.2f}",
-        f"{e.history.model_seconds:.2f}",
+        f"{e.model_seconds:.2f}",
         f"{e.interval().width.max() / np.abs(e.mean).max():.2f}",
     ]
 

@@ -68,6 +68,20 @@ def test_public_names_are_pinned():
     assert cx.__version__ == "0.1.0"
 
 
+FIELDS = "method instance outputs estimate history level seconds stop_reason converged"
+NUMBERS = "mean values sd covariance dof interval base_value prediction intercept local_prediction"
+ABOUT = "names feature_values labels units label payload data_digest selected belief"
+MADE = "n_queries n_model_rows model_seconds exact posterior sampler recipe settings notes"
+ASKED = "r2 error prob_positive prob_greater rank_probabilities rank_range top sample"
+FORMS = "to_frame as_list to_json from_json plot"
+
+
+def test_attributes_of_explanations_are_pinned():
+    e = cx.BayesSHAP(lambda z: 1.0 * z[:, 0], cx.Masks(3)).explain()
+    public = {name for name in dir(e) if not name.startswith("_")}
+    assert public == set(f"{FIELDS} {NUMBERS} {ABOUT} {MADE} {ASKED} {FORMS}".split())
+
+
 def test_public_metrics_are_pinned():
     assert cx.metrics.__all__ == ["local_lipschitz"]
     parameters = inspect.signature(cx.metrics.local_lipschitz).parameters

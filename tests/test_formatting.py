@@ -1,12 +1,15 @@
 import dataclasses
 import datetime as dt
 import re
+import warnings
 
 import numpy as np
 import pytest
 
 import credex as cx
 from credex import formatting
+from credex.cells import display
+from credex.history import History
 from credex.posteriors import Belief
 
 
@@ -22,14 +25,15 @@ def game(d=4, k=1, names=None, *, scale=1.0, method=cx.BayesSHAP, **options):
     return method(v, cx.Masks(d, names=names)).explain(**options)
 
 
-def with_belief(e, mean, half, **changes):
+def with_belief(e, mean, half, *, exact=True, **changes):
     """The explanation with other importances and half-widths (of 95 % intervals)."""
     mean = np.asarray(mean, dtype=float).reshape(len(e.names), -1)
     half = np.broadcast_to(np.asarray(half, dtype=float).reshape(-1, 1), mean.shape)
     sd = half / _critical(1e6)
     scale = np.zeros((len(mean), len(mean), mean.shape[1]))
     scale[np.arange(len(mean)), np.arange(len(mean))] = sd**2
-    return dataclasses.replace(e, belief=Belief(mean, scale, 1e6), **changes)
+    estimate = dataclasses.replace(e.estimate, belief=Belief(mean, scale, 1e6), exact=exact)
+    return dataclasses.replace(e, estimate=estimate, **changes)
 
 
 def _critical(dof):
@@ -90,8 +94,8 @@ def test_huge_and_tiny_numbers_share_one_power(scale, power):
 def test_largest_first_and_the_rest_counted():
     e = game(d=30, queries=300)
     lines = body(str(e))
-    shown = [re.match(r"\s+(part \d+)", line).group(1) for line in lines[: formatting.ROWS]]
-    assert shown == e.top(formatting.ROWS)
+    shown = [re.match(r"\s+(part \d+)", line).group(1) for line in lines[: formatting.MAX_ROWS]]
+    assert shown == e.top(formatting.MAX_ROWS)
     assert lines[-1].strip().startswith("… and 10 more")
 
 
@@ -146,6 +150,46 @@ def test_rounding_noise_is_zero():
     assert last[2] == "0.000"
 
 
+@pytest.mark.parametrize("constant", [7.0, 0.3, -1e9, 1e-12])
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_a_constant_model_has_importances_of_zero(method, constant):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    e = method(lambda rows: np.full(len(rows), constant), X).explain(X[0])
+    assert "importance ×10" not in str(e)
+    assert [line.split()[-3 if e.exact else -6] for line in body(str(e))] == ["0"] * 4
+    assert formatting.html(e).count(f'stroke="{formatting.NEUTRAL}"') == 4
+    low, high = e.plot.intervals().get_xlim()
+    assert high - low > 1  # no axis of rounding errors
+
+
+def test_small_effects_on_large_outputs_are_not_rounding():
+    e = cx.BayesSHAP(lambda z: 1e9 + 0.01 * z[:, 0], cx.Masks(3)).explain()
+    assert body(str(e))[0].split()[2].startswith("0.0100")
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+@pytest.mark.parametrize("scale", [1e160, 1e300, 1e-300, 1e-310])
+def test_outputs_near_the_limits_of_floats_are_printed_without_a_question_mark(method, scale):
+    def model(z):
+        return scale * (z @ np.arange(1.0, 10.0) + z[:, 0] * z[:, 1] * z[:, 2])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fitting may overflow
+        e = method(model, cx.Masks(9)).explain(queries=40)
+    text = str(e)
+    assert "?" not in text
+    assert "nan" not in text + e._repr_html_()
+    assert [re.match(r"  part \d  +[\d.,]+  +\S", line) is not None for line in body(text)] == [
+        True
+    ] * 9
+
+
+@pytest.mark.parametrize("half", [np.nan, np.inf])
+def test_intervals_that_could_not_be_computed_are_infinite(half):
+    e = with_belief(EXACT, [1e200, -2e200, 3e200, 4e200], half, exact=False)
+    assert all(line.split()[-4:] == ["−∞", "…", "∞", "0.50"] for line in body(str(e)))
+
+
 def test_certainty_is_not_claimed():
     e = with_belief(EXACT, [1.0, -1.0, 0.0, 0.001], 0.01)
     assert [line.split()[-1] for line in body(str(e))] == [">0.99", "<0.01", "0.58", "0.50"]
@@ -153,9 +197,7 @@ def test_certainty_is_not_claimed():
 
 def test_nothing_known_yet():
     nan = np.full(4, np.nan)
-    e = with_belief(
-        EXACT, nan, np.inf, exact=False, stop_reason="model error", full=np.array([np.nan])
-    )
+    e = with_belief(EXACT, nan, np.inf, exact=False, stop_reason="model error", history=History())
     text = str(e)
     assert "too little was asked" in text
     assert "the model failed" in text
@@ -185,9 +227,9 @@ def test_several_outputs_each_have_their_table():
 def test_very_many_outputs_are_cut_to_those_that_moved():
     e = game(k=30)
     text = str(e)
-    assert text.count("feature") == formatting.OUTPUTS
+    assert text.count("feature") == formatting.MAX_OUTPUTS
     assert "and 20 more outputs" in text
-    assert f"for output {int(np.argmax(np.abs(e.full - e.base)))} " in text
+    assert f"for output {int(np.argmax(np.abs(e.prediction - e.base_value)))} " in text
 
 
 def test_lime_says_its_unit_and_fit():
@@ -227,7 +269,7 @@ def test_log_odds_are_named():
     ],
 )
 def test_values(raw, shown):
-    assert formatting.value(raw) == shown
+    assert display(raw) == shown
 
 
 @pytest.mark.parametrize(("level", "said"), [(0.95, "95 %"), (0.999, "99.9 %"), (0.5, "50 %")])

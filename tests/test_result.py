@@ -1,7 +1,15 @@
 """`Explanation` and `Explanations`: what they say, and that they survive a journey."""
 
+import dataclasses
+import datetime as dt
+import gc
+import io
 import json
 import pickle
+import tracemalloc
+import weakref
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,12 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import credex as cx
+from credex.cells import decode, encode
 from tests.games import smooth_game, table_game
 from tests.strategies import Bumpy, Counting, mixed, numbers, seeds
 
 COLUMNS = [
     "feature",
     "value",
+    "value_text",
     "estimate",
     "lower",
     "upper",
@@ -23,6 +33,9 @@ COLUMNS = [
     "rank_low",
     "rank_high",
 ]
+
+
+DATA = Path(__file__).parent / "data"
 
 
 def frame_model(rows):
@@ -102,11 +115,85 @@ def test_frame_has_exactly_the_promised_columns(one, two):
 
 
 def test_frame_carries_the_values_of_the_instance(table):
-    e = cx.BayesSHAP(frame_model, table).explain(table.iloc[5])
-    values = dict(zip(e.to_frame()["feature"], e.to_frame()["value"], strict=True))
-    assert values["job"] == table["job"].iloc[5]
-    assert values["income"] == table["income"].iloc[5]
-    assert values["since"] == table["since"].iloc[5]
+    frame = cx.BayesSHAP(frame_model, table).explain(table.iloc[5]).to_frame().set_index("feature")
+    row = table.iloc[5]
+    assert frame["value"].dtype == np.float64
+    assert frame["value"]["income"] == row["income"]
+    assert frame["value"]["age"] == row["age"]
+    assert frame["value"]["owner"] == float(row["owner"])
+    assert frame["value"][["job", "town", "since"]].isna().all()
+    assert frame["value_text"]["job"] == row["job"]
+    assert frame["value_text"]["age"] == str(row["age"])
+    assert frame["value_text"]["since"] == str(row["since"].date())
+
+
+def test_frames_of_mixed_columns_become_parquet_and_polars(table):
+    polars = pytest.importorskip("polars")
+    two = cx.BayesSHAP(lambda r: np.stack([frame_model(r), -frame_model(r)], axis=1), table)
+    batch = two.explain_many(table.iloc[:4], queries=60)
+    for frame in (batch[0].to_frame(), batch.to_frame()):
+        for name, column in frame.items():
+            assert len({type(v) for v in column}) == 1, name
+        columns = {name: column.to_list() for name, column in frame.items()}
+        file = io.BytesIO()
+        polars.DataFrame(columns).write_parquet(file)
+        back = polars.read_parquet(io.BytesIO(file.getvalue()))
+        assert back.columns == list(frame.columns)
+        for name in frame:
+            np.testing.assert_array_equal(back[name].to_numpy(), frame[name].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("labels", "rows"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ([7, 9], [7, 9]),
+        (["a", 9], ["a", "9"]),
+        ([("a", 1), ("b", 2)], ["('a', 1)", "('b', 2)"]),
+        (
+            pd.to_datetime(["2024-01-01", "2024-01-02"]),
+            pd.to_datetime(["2024-01-01", "2024-01-02"]),
+        ),
+    ],
+    ids=["text", "numbers", "mixed", "tuples", "dates"],
+)
+def test_rows_of_a_batch_frame_have_one_type(labels, rows):
+    frame = pd.DataFrame(numbers(), columns=list("abcdef"))
+    some = frame.iloc[:2].set_axis(pd.Index(labels, tupleize_cols=False))
+    found = cx.BayesSHAP(lambda r: r["a"].to_numpy(), frame).explain_many(some, queries=60)
+    assert list(found.to_frame()["row"].unique()) == list(rows)
+
+
+def test_a_batch_frame_is_built_in_one_go(monkeypatch):
+    X = numbers()
+    batch = cx.BayesSHAP(lambda r: np.tanh(r).sum(axis=1), X).explain_many(X[:20], queries=40)
+    whole = pd.concat([e.to_frame() for e in batch], ignore_index=True)
+    made = []
+    init = pd.DataFrame.__init__
+
+    def counted(self, *args, **options):
+        made.append(self)
+        init(self, *args, **options)
+
+    monkeypatch.setattr(pd.DataFrame, "__init__", counted)
+    frame = batch.to_frame()
+    monkeypatch.undo()
+    assert len(made) <= 2  # pandas may make one more by itself
+    pd.testing.assert_frame_equal(frame.drop(columns="row"), whole)
+    assert list(frame["row"]) == list(np.repeat(np.arange(20), 6))
+
+
+def test_ranges_of_ranks_agree_with_the_probabilities_of_ranks(one):
+    p = np.cumsum(one.rank_probabilities(), axis=1)
+    for level in (0.5, 0.95):
+        # 1,000 draws: at most 0.014 for one standard error of a probability
+        tail, slack = (1 - level) / 2, 0.06 if level == 0.5 else 0.02
+        low, high = one.rank_range(level=level)
+        for i in range(12):
+            assert p[i, low[i] - 1] > tail - slack
+            assert p[i, high[i] - 1] > 1 - tail - slack
+            assert low[i] == 1 or p[i, low[i] - 2] < tail + slack
+            assert high[i] == 1 or p[i, high[i] - 2] < 1 - tail + slack
 
 
 def test_frame_at_another_level(one):
@@ -221,7 +308,7 @@ def test_json_and_pickle_and_refining_from_them(explainer, x, tmp_path):
     e = explainer.explain(x, queries=60)
     text = e.to_json(tmp_path / "e.json")
     assert (tmp_path / "e.json").read_text(encoding="utf-8") == text
-    assert json.loads(text)["version"] == 1
+    assert json.loads(text)["version"] == 2
     read = cx.Explanation.from_json(tmp_path / "e.json")
     same(e, read)
     same(e, cx.Explanation.from_json(text))
@@ -247,6 +334,94 @@ def test_json_keeps_what_was_asked_and_asks_no_mask_again(tmp_path):
     assert more.n_queries == model.rows
     # the full mask is the one that is asked twice, on purpose
     assert len(set(model.seen)) == len(model.seen) - 1
+
+
+def stored_table():
+    """The training data of the files in ``data``, which credex wrote in version 1 of the format."""
+    n = np.arange(24)
+    return pd.DataFrame(
+        {
+            "age": 20 + n,
+            "pay": np.where(n % 5 == 0, np.nan, n / 4.0),
+            "job": np.where(n % 3 == 0, "pilot", "cook"),
+            "since": pd.Timestamp("2024-01-01 06:00") + pd.to_timedelta(n, unit="D"),
+            "took": pd.to_timedelta(n * 90, unit="min"),
+            "price": [Decimal(int(i)) / 10 for i in n],
+            "day": [dt.date(2020, 1, 1 + int(i)) for i in n],
+        },
+        index=[f"r{i}" for i in n],
+    )
+
+
+def stored_model(rows):
+    return (rows["age"] * 0.1 + rows["pay"].fillna(0) * (rows["job"] == "pilot")).to_numpy()
+
+
+def test_an_explanation_stored_in_version_1_is_read_and_gone_on_from():
+    table = stored_table()
+    e = cx.Explanation.from_json(DATA / "shap_version_1.json")
+    explainer = cx.BayesSHAP(
+        stored_model, cx.Tabular(table, background=3, cohort=np.repeat(["a", "b"], 12))
+    )
+    fresh = explainer.explain(table.iloc[5], queries=40, cohort="a")
+    np.testing.assert_allclose(e.mean, fresh.mean, atol=1e-12)
+    np.testing.assert_allclose(e.mean[:3], [0.7 / 3, -0.125, -0.125])
+    assert e.feature_values == fresh.feature_values
+    assert [type(v) for v in e.feature_values] == [type(v) for v in fresh.feature_values]
+    assert (e.label, e.data_digest) == ("r5", fresh.data_digest)
+    assert e.settings == fresh.settings
+    assert (e.sampler, e.recipe, e.notes) == ("paired", "credex", fresh.notes)
+    assert (e.n_queries, e.n_model_rows, e.stop_reason) == (40, 119, "queries")
+    assert (e.base_value, e.prediction) == (fresh.base_value, fresh.prediction)
+    assert e.r2 == pytest.approx(fresh.r2)
+    more = explainer.refine(e, queries=60)
+    longer = explainer.refine(fresh, queries=60)
+    np.testing.assert_allclose(more.mean, longer.mean, atol=1e-12)
+    same(e, cx.Explanation.from_json(e.to_json()))
+
+
+def test_a_surrogate_stored_in_version_1_is_read_and_gone_on_from():
+    table = stored_table()
+    e = cx.Explanation.from_json(DATA / "lime_version_1.json")
+    explainer = cx.BayesLIME(stored_model, table, level=0.9)
+    fresh = explainer.explain(table.iloc[7], queries=24)
+    assert (e.level, e.labels, e.feature_values) == (0.9, fresh.labels, fresh.feature_values)
+    np.testing.assert_allclose(e.mean, fresh.mean, rtol=1e-9)
+    np.testing.assert_allclose(e.interval().width, fresh.interval().width, rtol=1e-7)
+    assert e.intercept == pytest.approx(fresh.intercept)
+    assert e.local_prediction == pytest.approx(fresh.local_prediction)
+    assert explainer.refine(e, queries=40).n_queries == 40
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *(None, True, 3, 2.5, float("inf"), "text", Decimal("0.10"), ("a", 1, None)),
+        pd.Timestamp("2024-01-01 06:00:00.123456789"),
+        pd.Timestamp("2024-01-01", tz="Europe/Oslo"),
+        pd.Timedelta(5, unit="ns"),
+        dt.date(2020, 1, 2),
+        dt.time(3, 4),
+        dt.timedelta(days=2, microseconds=5),
+        np.timedelta64(3, "D"),
+    ],
+    ids=str,
+)
+def test_cells_survive_json(cell):
+    text = json.dumps(encode(cell), allow_nan=False)
+    back = decode(json.loads(text))
+    assert back == cell
+    assert type(back) is type(cell)
+
+
+def test_a_file_holds_a_moment_in_one_form():
+    table = stored_table()
+    e = cx.BayesSHAP(stored_model, table).explain(table.iloc[3], queries=40)
+    stored = json.loads(e.to_json())
+    for shown, cell in zip(stored["values"], stored["payload"]["values"], strict=True):
+        if isinstance(cell, dict):
+            cell.pop("ticks", None)
+        assert shown == cell
 
 
 def test_json_is_strict_json(tmp_path):
@@ -283,6 +458,89 @@ def test_json_with_a_cohort_and_a_numpy_target():
 def test_json_that_is_none_of_ours(text, words):
     with pytest.raises(cx.InputError, match=words):
         cx.Explanation.from_json(text)
+
+
+def test_one_name_for_each_number(one, table):
+    assert len(dataclasses.fields(cx.Explanation)) <= 12
+    np.testing.assert_array_equal(one.values, one.mean)
+    e = cx.BayesSHAP(frame_model, table).explain(table.iloc[5], queries=60)
+    assert e.feature_values[2] == table["job"].iloc[5]
+    assert len(e.data_digest) == 32
+    gone = ("asked", "data", "base", "full", "intercepts", "local", "r2s", "error_posterior")
+    assert [name for name in (*gone, "squeeze") if hasattr(e, name)] == []
+
+
+def test_a_history_is_one_line(one):
+    assert repr(one.history) == str(one.history)
+    assert "\n" not in repr(one.history)
+    assert f"{one.n_queries} queries" in repr(one.history)
+
+
+def with_dof(e, dof):
+    belief = dataclasses.replace(e.belief, dof=dof)
+    return dataclasses.replace(e, estimate=dataclasses.replace(e.estimate, belief=belief))
+
+
+def test_sd_and_covariance_are_moments(one, two):
+    for e in (with_dof(one, 6.0), with_dof(two, 6.0)):
+        draws = e.sample(200_000, seed=5)
+        # the kurtosis of t₆ is 6: a sample variance errs by √(5/200,000) = 0.5 %
+        np.testing.assert_allclose(draws.std(axis=0), e.sd, rtol=0.02)
+        variances = np.einsum("ii...->i...", e.covariance)
+        np.testing.assert_allclose(variances, e.sd**2)
+    covariance = np.cov(with_dof(one, 6.0).sample(200_000, seed=5).T)
+    size = np.abs(covariance).max()
+    np.testing.assert_allclose(covariance, with_dof(one, 6.0).covariance, atol=0.03 * size)
+    wild = with_dof(one, 2.0)
+    assert np.all(np.isinf(wild.sd))
+    assert np.all(np.isinf(np.diag(wild.covariance)))
+    exact = cx.BayesSHAP(lambda z: z @ np.array([1.0, -3.0, 2.0]), cx.Masks(3)).explain()
+    assert list(exact.sd) == [0.0, 0.0, 0.0]
+    assert not exact.covariance.any()
+
+
+class Model:
+    """A model that can be watched."""
+
+    def __call__(self, X):
+        return X @ np.arange(1.0, X.shape[1] + 1)
+
+
+@pytest.mark.parametrize("method", [cx.BayesLIME, cx.BayesSHAP])
+def test_an_explanation_holds_neither_the_model_nor_the_instance(method):
+    X = np.random.default_rng(0).normal(size=(60, 6))
+    model, x = Model(), X[0].copy()
+    e = method(model, X[:20], posterior="linear").explain(x, queries=40)
+    twin = method(Model(), X[:20], posterior="linear").explain(X[0], queries=40)
+    watched = weakref.ref(model)
+    x[:] = 99.0
+    del model
+    gc.collect()
+    assert watched() is None
+    assert e.feature_values == twin.feature_values
+    assert (e.labels, e.settings) == (twin.labels, twin.settings)
+    np.testing.assert_array_equal(e.covariance, twin.covariance)
+    assert e.r2 == twin.r2
+    assert e.error.scale == twin.error.scale
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_an_explanation_of_a_picture_keeps_no_more_than_the_picture(method):
+    pictures = np.random.default_rng(0).random((5, 64, 64, 3))
+    labels = np.arange(16).reshape(4, 4).repeat(16, 0).repeat(16, 1)
+    explainer = method(
+        lambda b: b[:, :20].mean((1, 2, 3)) * b[:, 20:].mean((1, 2, 3)), cx.Image(segments=labels)
+    )
+    explainer.explain(pictures[0], queries=60)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = [explainer.explain(p, queries=60) for p in pictures]
+        gc.collect()
+        each = tracemalloc.get_traced_memory()[0] / len(kept)
+    finally:
+        tracemalloc.stop()
+    assert each < 3 * pictures[0].nbytes
 
 
 def test_explanations_are_frozen(one):
@@ -356,13 +614,6 @@ def test_batch_of_failures_only():
     assert len(batch.to_frame()) == 0
     with pytest.raises(cx.InputError):
         batch[0]
-
-
-def test_intervals_plot(one, two):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    assert one.plot.intervals() is not None
-    assert two.plot.intervals(output=1) is not None
-    pyplot.close("all")
 
 
 def test_the_games_are_not_all_exact():

@@ -12,19 +12,6 @@ import numpy as np
 
 from credex.errors import InputError
 
-__all__ = [
-    "as_bool",
-    "as_float",
-    "as_number",
-    "clean",
-    "decode",
-    "display",
-    "encode",
-    "encode_or_text",
-    "is_missing",
-    "plain",
-]
-
 _MISSING_TYPES = ("NAType", "NaTType")  # pandas' NA and NaT, without importing pandas
 _CHECKED = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
 
@@ -130,8 +117,8 @@ def encode(value: Any) -> Any:  # noqa: C901, PLR0911 - one case a type
         return {"time" if isinstance(value, dt.time) else kind: value.isoformat()}
     if type(value) is dt.timedelta:
         return {"timedelta": value // dt.timedelta(microseconds=1), "unit": "us"}
-    if isinstance(value, dt.timedelta):  # pandas' Timedelta counts nanoseconds
-        value = np.timedelta64(value, "ns")
+    if isinstance(value, dt.timedelta):  # pandas' Timedelta, which counts nanoseconds
+        value = value.to_timedelta64().astype("timedelta64[ns]")  # type: ignore[attr-defined]
     if isinstance(value, np.timedelta64):
         unit, step = np.datetime_data(value.dtype)
         return {"timedelta": int(value.astype(np.int64)) * step, "unit": unit}

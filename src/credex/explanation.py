@@ -6,22 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from credex import formatting, frames
 from credex import json as json_format
 from credex.errors import InputError
-from credex.estimators.base import Estimate
-from credex.explanation_base import ExplanationBase, Instance
-from credex.history import History
+from credex.explanation_base import ExplanationBase
 from credex.plots import Plots
-from credex.posteriors import Belief, ErrorPosterior
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PERFECT_FIT = "all that was asked adds up without a remainder; what was not asked need not"
-"""Noted if intervals have no width although the importances are not exact."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,39 +48,6 @@ class Explanation(ExplanationBase):
         What else a reader should know: how the background was summarised, what was clipped.
     """
 
-    @classmethod
-    def from_run(
-        cls,
-        *,
-        method: str,
-        instance: Instance,
-        outputs: tuple[str, ...],
-        estimate: Estimate | None,
-        history: History,
-        level: float,
-        seconds: float,
-        stop_reason: str | None,
-        converged: bool,
-        settings: dict[str, Any],
-        notes: tuple[str, ...],
-    ) -> Self:
-        """Make an explanation of where a run stands; ``estimate`` is ``None`` before a fit."""
-        estimate = estimate or _nothing_known(len(instance.names), len(outputs))
-        perfect = (PERFECT_FIT,) if not estimate.exact and _fits_perfectly(estimate.belief) else ()
-        return cls(
-            method=method,
-            instance=instance,
-            outputs=outputs,
-            estimate=estimate,
-            history=history,
-            level=level,
-            seconds=seconds,
-            stop_reason=stop_reason or "running",
-            converged=converged,
-            settings=settings,
-            notes=notes + estimate.notes + perfect,
-        )
-
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
         """One row a feature (and output): value, estimate, interval, P(φ > 0), range of ranks.
 
@@ -100,8 +59,8 @@ class Explanation(ExplanationBase):
     def as_list(self, *, output: Any = None) -> list[tuple[str, float]]:
         """Return ``(condition, importance)`` pairs, largest first, as ``lime`` gives them."""
         j = self._output(output)
-        at, _ = formatting.largest(self, j)
-        return [(self.labels[i], float(self.belief.mean[i, j])) for i in at]
+        features, _ = formatting.largest(self, j)
+        return [(self.labels[i], float(self.belief.mean[i, j])) for i in features]
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Write (and return) JSON that `from_json` reads back; never a pickle."""
@@ -132,26 +91,3 @@ class Explanation(ExplanationBase):
 
     def _repr_html_(self) -> str:
         return formatting.html(self)
-
-
-def _fits_perfectly(belief: Belief) -> bool:
-    """Whether nothing is left over but rounding, although not all importances are zero."""
-    largest = float(np.abs(belief.mean).max(initial=0.0))
-    return largest > 0 and bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest)
-
-
-def _nothing_known(d: int, k: int) -> Estimate:
-    """The estimate before the first fit."""
-    unknown = np.full(k, np.nan)
-    scale = np.zeros((d, d, k))
-    scale[np.arange(d), np.arange(d)] = np.inf
-    return Estimate(
-        Belief(np.full((d, k), np.nan), scale, 1.0),
-        ErrorPosterior(1.0, np.full(k, np.inf)),
-        unknown,
-        exact=False,
-        posterior="none yet",
-        intercept=unknown,
-        local_prediction=unknown,
-        selected=np.ones((d, k), dtype=np.bool_),
-    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from credex.cells import as_float, display
+from credex.cells import as_float, display, plain
 from credex.explanation_base import ExplanationBase
 from credex.threads import one_blas_thread
 
@@ -38,16 +38,16 @@ def to_frame(
             value = np.array([as_float(v) for v in e.feature_values])
             text = [display(v) for v in e.feature_values]
             for j, output in enumerate(e.outputs):
-                at = np.flatnonzero(e.selected[:, j])
+                kept = np.flatnonzero(e.selected[:, j])
                 low, high = e.rank_range(output=j, level=interval.level)
-                words["row"] += [label] * len(at)
-                words["output"] += [output] * len(at)
-                words["feature"] += [e.names[i] for i in at]
-                words["value_text"] += [text[i] for i in at]
+                words["row"] += [label] * len(kept)
+                words["output"] += [output] * len(kept)
+                words["feature"] += [e.names[i] for i in kept]
+                words["value_text"] += [text[i] for i in kept]
                 ends = interval.lower[:, j], interval.upper[:, j]
                 columns = (value, e.belief.mean[:, j], *ends, positive[:, j], low, high)
                 for name, column in zip(NUMBERS, columns, strict=True):
-                    numbers[name].append(column[at])
+                    numbers[name].append(column[kept])
     data = words | {name: np.concatenate(parts) for name, parts in numbers.items() if parts}
     order = ["feature", "value", "value_text", *NUMBERS[1:]]
     order = ["output", *order] if any(len(e.outputs) > 1 for e in explanations) else order
@@ -56,7 +56,8 @@ def to_frame(
 
 
 def _one_type(labels: list[Any]) -> list[Any]:
-    """Labels of one simple type as they are, others as text."""
-    simple = {type(v) for v in labels} in ({int}, {float}, {str}, {np.int64}, {bool})
-    moments = all(type(v).__name__ == "Timestamp" for v in labels)
-    return labels if simple or moments else [display(v) for v in labels]
+    """Numbers, texts or moments as they are; labels of other or several types as text."""
+    labels = [plain(label) for label in labels]
+    names = {type(label).__name__ for label in labels}
+    simple = len(names) == 1 and names <= {"int", "float", "bool", "str", "Timestamp"}
+    return labels if simple else [display(label) for label in labels]

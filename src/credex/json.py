@@ -24,8 +24,12 @@ RUN = ("method", "outputs", "level", "seconds", "stop_reason", "converged", "not
 INSTANCE = ("names", "labels", "units")
 ESTIMATE = {"r2s": "r2", "intercepts": "intercept", "local": "local_prediction"}
 """Arrays of an estimate by their names in the file."""
-HISTORY = ("cursor", "n_queries", "n_model_rows", "model_seconds", "checked")
-HISTORY_ARRAYS = ("full", "base", "end_values", "by_row", "base_by_row")
+HISTORY = ("cursor", "n_queries", "n_model_rows", "model_seconds", "failed_rows", "checked")
+HISTORY_ARRAYS = {
+    **{name: name for name in ("full", "base", "by_row", "base_by_row")},
+    "anchors": "end_values",
+}
+"""Arrays of a history by their names in the file."""
 
 
 def dumps(e: ExplanationBase) -> str:
@@ -45,7 +49,7 @@ def dumps(e: ExplanationBase) -> str:
     out |= {key: _array(getattr(estimate, name)) for key, name in ESTIMATE.items()}
     out |= {"selected": _array(estimate.selected), "unidentified": _array(estimate.unidentified)}
     asked: dict[str, Any] = {name: getattr(history, name) for name in HISTORY}
-    asked |= {name: _array(getattr(history, name)) for name in HISTORY_ARRAYS}
+    asked |= {key: _array(getattr(history, name)) for key, name in HISTORY_ARRAYS.items()}
     asked["blocks"] = [
         {
             "n": b.n,
@@ -106,8 +110,8 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
         ),
         "history": History(
             rows=Rows(tuple(map(_block, raw["asked"]["blocks"]))),
-            **{name: raw["asked"][name] for name in HISTORY},
-            **{name: _read(raw["asked"][name]) for name in HISTORY_ARRAYS},
+            **{name: raw["asked"].get(name, 0) for name in HISTORY},
+            **{name: _read(raw["asked"][key]) for key, name in HISTORY_ARRAYS.items()},
         ),
         "settings": settings,
     }

@@ -39,9 +39,12 @@ TABLE = cx.BayesSHAP(lambda X: X[:, 0], np.eye(3)).explain([1.0, 2.0, 3.0])
 
 def with_belief(e, mean, sd):
     scale = np.diag(np.broadcast_to(np.square(np.asarray(sd, dtype=float)), len(mean)))[:, :, None]
-    return dataclasses.replace(
-        e, belief=Belief(np.asarray(mean, dtype=float)[:, None], scale, 50.0), exact=False
-    )
+    return with_posterior(e, Belief(np.asarray(mean, dtype=float)[:, None], scale, 50.0))
+
+
+def with_posterior(e, belief):
+    estimate = dataclasses.replace(e.estimate, belief=belief, exact=False)
+    return dataclasses.replace(e, estimate=estimate)
 
 
 SURE = with_belief(E, np.linspace(-1, 1, 12), 0.001)
@@ -131,7 +134,12 @@ def test_many_bands_are_drawn_as_their_mean():
     x = np.random.default_rng(0).random((12, 14, 6))
     domain = cx.Image(cx.Grid(2, 2), channels="last", fill=0.0)
     e = cx.BayesSHAP(lambda p: p.mean(axis=(1, 2, 3)), domain).explain(x)
-    e.plot.overlay()
+    drawn = Scene.of(e).colour
+    np.testing.assert_array_equal(drawn[:, :, 0], drawn[:, :, 2])  # grey
+    # the picture is scaled to its range; the mean of the bands keeps its order
+    order = np.argsort(x.mean(axis=2), axis=None)
+    assert np.all(np.diff(drawn[:, :, 0].ravel()[order]) >= -1e-12)
+    assert image_of(e.plot.overlay()).shape == (12, 14, 3)
 
 
 def test_plots_survive_json():
@@ -214,7 +222,11 @@ def test_nothing_is_cut_off(method, style, shape):
 
 def test_a_constant_model_is_drawn():
     e = cx.BayesSHAP(lambda p: np.ones(len(p)), cx.Image(cx.Grid(2, 2), fill=0)).explain(PICTURE)
-    e.plot.overlay().figure.canvas.draw()
+    ax = e.plot.overlay()
+    ax.figure.canvas.draw()
+    np.testing.assert_array_equal(image_of(ax), Scene.of(e).grey)
+    bar = next(other for other in ax.figure.axes if other is not ax)
+    assert bar.get_ylim() == (-1.0, 1.0)
 
 
 # -- the animation -----------------------------------------------------------------------------
@@ -243,7 +255,7 @@ def test_every_frame_is_a_draw_from_the_posterior():
     # (each frame mixes two neighbouring draws: about as many independent values as draws).
     mean, sd = np.linspace(-1, 1, 12), np.linspace(0.1, 2, 12)
     e = with_belief(E, mean, sd)
-    e = dataclasses.replace(e, belief=Belief(e.belief.mean, e.belief.scale, 1e9))
+    e = with_posterior(e, Belief(e.belief.mean, e.belief.scale, 1e9))
     frames = walk(e, 0, 4000, 12_000, seed=1)
     np.testing.assert_allclose(frames.std(axis=0), sd, rtol=0.05)
     np.testing.assert_allclose(frames.mean(axis=0), mean, atol=0.2)

@@ -52,9 +52,15 @@ def lines_at(ax, y):
 
 def with_belief(e, mean, sd):
     scale = np.diag(np.broadcast_to(np.square(np.asarray(sd, dtype=float)), len(mean)))[:, :, None]
+    belief = Belief(np.asarray(mean)[:, None], scale, 50.0)
     return dataclasses.replace(
-        e, belief=Belief(np.asarray(mean)[:, None], scale, 50.0), exact=False
+        e, estimate=dataclasses.replace(e.estimate, belief=belief, exact=False)
     )
+
+
+def renamed(e, names):
+    instance = dataclasses.replace(e.instance, names=tuple(names), labels=tuple(names))
+    return dataclasses.replace(e, instance=instance)
 
 
 def render(ax):
@@ -128,7 +134,7 @@ def test_words_around_the_picture():
 
 
 def test_numbers_are_printed_in_a_figure_of_our_own_only():
-    rows, _ = formatting.table(E, 0, formatting.rows_of(E, 0, 3)[0], 0.95)
+    rows, _ = formatting.table(E, 0, formatting.largest(E, 0, 3)[0], 0.95)
     own = texts(E.plot.intervals(most=3))
     assert all(f"{r.lower} … {r.upper}" in own for r in rows)
     _, ax = plt.subplots()
@@ -169,7 +175,7 @@ def test_height_follows_the_rows():
 @pytest.mark.parametrize("style", ["default", "dark_background", "ggplot"])
 def test_nothing_is_cut_off(style):
     long = [f"a rather long name of a feature that nobody shortened, number {i}" for i in range(16)]
-    e = dataclasses.replace(E, names=tuple(long), labels=tuple(long))
+    e = renamed(E, long)
     with plt.style.context(style):
         for ax in (e.plot.intervals(), e.plot.ranks()):
             ax.figure.draw_without_rendering()
@@ -196,8 +202,7 @@ def test_text_follows_the_style():
 
 def test_dollar_signs_are_not_formulas():
     names = ("$x_1$", "cost $", "a_b^c")
-    e = dataclasses.replace(EXACT, names=names, labels=names)
-    ax = e.plot.intervals()
+    ax = renamed(EXACT, names).plot.intervals()
     render(ax)
     assert labels(ax) == list(names)
     assert not any(t.get_parse_math() for t in ax.get_yticklabels())

@@ -92,7 +92,7 @@ def test_colour_by_importance_and_underline_by_certainty():
 
 def test_level_decides_certainty():
     loose, strict = E.plot.text(level=0.5), E.plot.text(level=0.999999)
-    sure = [sum(p.certain for p in t.marked.pieces) for t in (loose, strict)]
+    sure = [sum(p.certain for p in t.pieces) for t in (loose, strict)]
     assert sure[0] > sure[1]
     assert "50 %" in loose.html
     with pytest.raises(cx.InputError, match="level"):
@@ -241,8 +241,31 @@ def test_series(channels, axes):
     grid[0].figure.canvas.draw()
 
 
+def hatches(grid):
+    return [p for ax in grid for p in ax.patches if p.get_hatch()]
+
+
+@pytest.mark.parametrize(("noise", "hatched"), [(0.0, False), (3.0, True)])
+def test_the_legend_of_a_series_names_what_is_drawn(noise, hatched):
+    def model(X):
+        jumps = np.sign(np.sin(1e3 * X.sum(axis=1)))  # hard to fit: wide intervals
+        return X[:, 20:30].sum(axis=1) * X[:, 30:40].sum(axis=1) + noise * jumps
+
+    domain = cx.Series(12, fill=0.0)
+    e = cx.BayesSHAP(model, domain).explain(np.linspace(1, 2, 60), queries=40)
+    grid = e.plot.series()
+    assert bool(hatches(grid)) == hatched
+    legend = grid[-1].get_xlabel()
+    assert ("hatched" in legend) == hatched
+    i = e.interval()
+    assert ("hollow" in legend) == bool(np.any((i.lower <= 0) & (i.upper >= 0)))
+
+
 def test_series_of_one_channel():
     e = cx.BayesSHAP(lambda X: X[:, :5].sum(axis=1), cx.Series(3)).explain(np.arange(12.0))
     grid = e.plot.series(level=0.5)
     assert [ax.get_ylabel() for ax in grid] == ["value", "importance"]
     assert "50 % intervals" in grid[-1].get_xlabel()
+    assert not hatches(grid)
+    assert "hatched" not in grid[-1].get_xlabel()
+    assert "hollow" not in grid[-1].get_xlabel()  # exact

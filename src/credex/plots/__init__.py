@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from credex.explanation_base import ExplanationBase
 from credex.plots.text import TextPlot
-from credex.plots.text_pieces import marked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +22,10 @@ __all__ = ["Plots"]
 @dataclass(frozen=True, slots=True, eq=False)
 class Plots:
     """The pictures of one explanation.
+
+    Everywhere ``output`` says which output, by name or number, and is needed only if there are
+    several; ``level`` is the level of the intervals, by default the explanation's; ``ax`` is where
+    to draw, by default a new figure. Save axes with ``ax.figure.savefig("why.png")``.
 
     Attributes
     ----------
@@ -48,12 +51,10 @@ class Plots:
 
         Parameters
         ----------
-        output
-            Which output, by name or number; by default a panel for each.
+        output, level
+            See `Plots`; by default a panel for each output.
         most
             Rows; the features with the largest importances are drawn.
-        level
-            Level of the thin intervals; by default the explanation's.
         ax
             Where to draw. A new figure, as high as its rows need, also prints the numbers.
         sort
@@ -62,7 +63,7 @@ class Plots:
         Returns
         -------
         matplotlib.axes.Axes
-            Save it with ``ax.figure.savefig("why.png")``. With several outputs an array of them.
+            With several outputs an array of them.
 
         Examples
         --------
@@ -84,13 +85,6 @@ class Plots:
         Orange raises the prediction, blue lowers it. A solid underline: the interval excludes
         zero; a dotted one: it does not.
 
-        Parameters
-        ----------
-        output
-            Which output, by name or number; needed only if there are several.
-        level
-            Level of the intervals; by default the explanation's.
-
         Returns
         -------
         TextPlot
@@ -106,23 +100,15 @@ class Plots:
         >>> print(e.plot.text().terminal(colour=False).splitlines()[2])
         [+a] [+++free] [+phone]
         """
-        return TextPlot(self.explanation, marked(self.explanation, output, level))
+        return TextPlot.of(self.explanation, output, level)
 
     def series(self, *, output: Any = None, level: float | None = None) -> Any:
         """Draw a time series with its segments shaded, and their importances below.
 
-        Parameters
-        ----------
-        output
-            Which output, by name or number; needed only if there are several.
-        level
-            Level of the intervals; by default the explanation's.
-
         Returns
         -------
         numpy.ndarray of matplotlib.axes.Axes
-            Channels and importances from top to bottom; save them with
-            ``axes[0].figure.savefig("why.png")``.
+            Channels and importances from top to bottom.
         """
         from credex.plots.series import series
 
@@ -131,19 +117,8 @@ class Plots:
     def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
         """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
 
-        Parameters
-        ----------
-        output
-            Which output, by name or number; needed only if there are several.
-        most
-            Rows, and ranks; ranks beyond are one column, "later".
-        ax
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            Probabilities above 0.05 are printed in their cells.
+        Probabilities above 0.05 are printed in their cells. ``most`` is the number of rows, and
+        of ranks; ranks beyond are one column, "later".
         """
         from credex.plots.ranks import ranks
 
@@ -157,23 +132,9 @@ class Plots:
         """Draw the image with its regions coloured by importance.
 
         Orange raises the prediction, blue lowers it, the stronger the more. A region whose
-        interval includes zero is pale and hatched.
-
-        Parameters
-        ----------
-        output
-            Which output, by name or number; needed only if there are several.
-        level
-            Level of the intervals; by default the explanation's.
-        ax
-            Where to draw; by default a new figure with a colour bar.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            Save it with ``ax.figure.savefig("why.png")``.
+        interval includes zero is pale and hatched. A new figure also has a colour bar.
         """
-        from credex.plots.overlay import overlay
+        from credex.plots.image import overlay
 
         return overlay(self.explanation, output, level, ax)
 
@@ -189,18 +150,10 @@ class Plots:
         """Draw the ``k`` regions with the largest importances; the rest of the image is dimmed.
 
         Each is outlined (orange raises, blue lowers; dashed if its interval includes zero) and
-        numbered by rank; the numbers are listed below.
-
-        Parameters
-        ----------
-        k
-            How many regions.
-        output, level, ax
-            As in `overlay`.
-        signed
-            The largest φ instead of the largest |φ|: only what raises the prediction.
+        numbered by rank; the numbers are listed below. ``signed``: the largest φ instead of the
+        largest |φ|, that is, only what raises the prediction.
         """
-        from credex.plots.regions import regions
+        from credex.plots.image import regions
 
         return regions(self.explanation, k, output, level, ax, signed=signed)
 

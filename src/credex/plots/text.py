@@ -7,12 +7,14 @@ import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any, Self
 
 from credex import formatting
 from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.plots.text_pieces import Marked, Piece
+from credex.plots.canvas import View
+from credex.plots.text_pieces import Piece, pieces
 
 FAINT = 1 / 6
 """Uncertain parts below this strength have no colour in a terminal, which has no paler shades."""
@@ -58,14 +60,24 @@ class TextPlot:
 
     Attributes
     ----------
-    explanation
-        What is drawn.
-    marked
-        The pieces of the text.
+    explanation, view
+        What is drawn, and its numbers.
+    pieces
+        The pieces of the text, in order.
     """
 
     explanation: ExplanationBase
-    marked: Marked
+    view: View
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def of(cls, e: ExplanationBase, output: Any, level: float | None) -> Self:
+        """From an explanation of a text; anything else is an error."""
+        if not isinstance(e.payload, dict) or e.payload.get("kind") != "text":
+            msg = "plot.text() is for explanations of texts (cx.Text); plot.intervals() is for all"
+            raise InputError(msg)
+        view = View.of(e, output, level)
+        return cls(e, view, tuple(pieces(e, view)))
 
     @property
     def html(self) -> str:
@@ -74,9 +86,9 @@ class TextPlot:
         return PAGE.format(title=title, body=self._repr_html_())
 
     def _repr_html_(self) -> str:
-        e, m = self.explanation, self.marked
-        head = f"<b>{e.method}</b>: {escape(formatting.headline(e, m.output))}"
-        words = "".join(map(self._span, m.pieces))
+        e = self.explanation
+        head = f"<b>{e.method}</b>: {escape(formatting.headline(e, self.view.output))}"
+        words = "".join(map(_span, self.pieces))
         notes = "<br>".join(map(escape, formatting.footer(e)))
         return (
             f'<div class="credex-text"><style>{STYLE}</style><div>{head}</div>'
@@ -84,28 +96,8 @@ class TextPlot:
             f'<div class="small key">{self._key()}</div><div class="small">{notes}</div></div>'
         )
 
-    def _span(self, p: Piece) -> str:
-        if not p.name:
-            return escape(p.text)
-        title = escape(f"{formatting.shorten(clean(p.name), 60)}: {self._numbers(p)}")
-        if p.strength == 0.0:
-            return f'<span title="{title}">{escape(p.text)}</span>'
-        kind = f"{'up' if p.strength > 0 else 'down'} {'sure' if p.certain else 'unsure'}"
-        alpha = f"--a:{STRONGEST * abs(p.strength):.3f}"
-        return f'<span class="{kind}" style="{alpha}" title="{title}">{escape(p.text)}</span>'
-
-    def _numbers(self, p: Piece) -> str:
-        """``0.21 (0.18 … 0.24)`` with the digits that the interval supports."""
-        if p.lower == p.upper:
-            return f"{formatting.amount(p.mean, self.marked.peak)} (exact)"
-        power = formatting.power_of(self.marked.peak)
-        unit = 10.0**power
-        places = formatting.decimals((p.upper - p.lower) / 2 / unit, self.marked.peak / unit)
-        shown = [formatting.number(v / unit, places) for v in (p.mean, p.lower, p.upper)]
-        return f"{shown[0]} ({shown[1]} … {shown[2]}){formatting.times(power)}"
-
     def _key(self) -> str:
-        level = escape(formatting.percent(self.marked.level))
+        level = escape(formatting.percent(self.view.level))
         up, down = (f'<i class="{c}" style="--a:{STRONGEST}">' for c in ("up", "down"))
         return (
             f"<span>{up}raises</i> {down}lowers</i> the prediction by up to {self._peak()}</span>"
@@ -115,8 +107,8 @@ class TextPlot:
 
     def _peak(self) -> str:
         """The largest importance, two digits of it."""
-        power = formatting.power_of(self.marked.peak)
-        peak = self.marked.peak / 10.0**power
+        power = formatting.power_of(self.view.peak)
+        peak = self.view.peak / 10.0**power
         return formatting.number(peak, formatting.decimals(peak, peak)) + formatting.times(power)
 
     def terminal(self, *, colour: bool | None = None) -> str:
@@ -129,11 +121,10 @@ class TextPlot:
             ``NO_COLOR`` is not set. Without colours ``[+++free]`` raises strongly, ``[-dear]``
             lowers weakly; parts whose interval includes zero are left unmarked.
         """
-        e, m = self.explanation, self.marked
+        e, level = self.explanation, formatting.percent(self.view.level)
         if colour is None:
             colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        body = "".join((_coloured if colour else _plain)(p) for p in m.pieces)
-        level = formatting.percent(m.level)
+        body = "".join(map(_coloured if colour else _plain, self.pieces))
         if colour:
             up, down = (_paint(w, s, certain=False) for w, s in (("raises", 1.0), ("lowers", -1.0)))
             key = f"{up} {down} the prediction by up to {self._peak()}; "
@@ -141,7 +132,7 @@ class TextPlot:
         else:
             key = f"[+raises] [-lowers] the prediction; +++: by up to {self._peak()}; "
             key += f"unmarked: the {level} interval includes 0"
-        head = f"{e.method}: {formatting.headline(e, m.output)}"
+        head = f"{e.method}: {formatting.headline(e, self.view.output)}"
         return "\n".join([head, "", body, "", key, *formatting.footer(e)])
 
     def save(self, path: str | Path) -> Path:
@@ -159,8 +150,19 @@ class TextPlot:
         return self.terminal()
 
     def __repr__(self) -> str:
-        n = sum(bool(p.name) for p in self.marked.pieces)
+        n = sum(bool(p.name) for p in self.pieces)
         return f"<text of {n} parts; print() it, or .save('why.html')>"
+
+
+def _span(p: Piece) -> str:
+    if not p.name:
+        return escape(p.text)
+    title = escape(f"{formatting.shorten(clean(p.name), 60)}: {p.numbers}")
+    if p.strength == 0.0:
+        return f'<span title="{title}">{escape(p.text)}</span>'
+    kind = f"{'up' if p.strength > 0 else 'down'} {'sure' if p.certain else 'unsure'}"
+    alpha = f"--a:{STRONGEST * abs(p.strength):.3f}"
+    return f'<span class="{kind}" style="{alpha}" title="{title}">{escape(p.text)}</span>'
 
 
 def _level(strength: float) -> int:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from credex.errors import InputError
+from credex import formatting
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import View
 
@@ -28,8 +25,9 @@ class Piece:
     ----------
     text
         Safe to print: control characters are visible.
-    name, mean, lower, upper
-        Of the feature it belongs to; an empty name if it belongs to none.
+    name, numbers
+        Of the feature it belongs to, and its importance and interval in words; empty if it
+        belongs to none.
     strength
         Importance over the largest one, −1 to 1; 0 if there is nothing to show.
     certain
@@ -38,47 +36,38 @@ class Piece:
 
     text: str
     name: str = ""
-    mean: float = 0.0
-    lower: float = 0.0
-    upper: float = 0.0
+    numbers: str = ""
     strength: float = 0.0
     certain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """All pieces in order, and what they are measured by."""
-
-    pieces: tuple[Piece, ...]
-    output: int
-    level: float
-    peak: float
-
-
-def marked(e: ExplanationBase, output: Any, level: float | None) -> Marked:
-    """Take the text of an explanation apart into pieces."""
-    payload = e.payload
-    if not isinstance(payload, dict) or payload.get("kind") != "text":
-        msg = "plot.text() is for explanations of texts (cx.Text); plot.intervals() is for all"
-        raise InputError(msg)
-    view = View.of(e, output, level)
-    peak, features = view.peak, []
-    for name, m, lower, upper in zip(e.names, view.mean, view.lower, view.upper, strict=True):
-        shown = bool(np.isfinite(m)) and abs(m) > ROUNDING * peak
-        strength, certain = (float(m / peak), bool(lower > 0 or upper < 0)) if shown else (0, False)
-        features.append(Piece("", name, float(m), float(lower), float(upper), strength, certain))
-    return Marked(tuple(_pieces(payload, features)), view.output, view.level, peak)
-
-
-def _pieces(payload: dict[str, Any], features: list[Piece]) -> Iterator[Piece]:
-    text, done = payload["text"], 0
-    for a, b, i in sorted((a, b, i) for i, part in enumerate(payload["spans"]) for a, b in part):
+def pieces(e: ExplanationBase, view: View) -> Iterator[Piece]:
+    """Take the text of an explanation apart, in order."""
+    features = [_feature(name, view, i) for i, name in enumerate(e.names)]
+    text, done = e.payload["text"], 0
+    spans = ((a, b, i) for i, parts in enumerate(e.payload["spans"]) for a, b in parts)
+    for a, b, i in sorted(spans):
         if done < a:
             yield Piece(visible(text[done:a]))
         yield replace(features[i], text=visible(text[a:b]))
         done = b
     if done < len(text):
         yield Piece(visible(text[done:]))
+
+
+def _feature(name: str, view: View, i: int) -> Piece:
+    """What the pieces of feature ``i`` share: ``0.21 (0.18 … 0.24)``, strength, certainty."""
+    mean, lower, upper = (float(a[i]) for a in (view.mean, view.lower, view.upper))
+    power = formatting.power_of(view.peak)
+    unit = 10.0**power
+    places = formatting.decimals((upper - lower) / 2 / unit, view.peak / unit)
+    shown = [formatting.number(v / unit, places) for v in (mean, lower, upper)]
+    numbers = f"{shown[0]} ({shown[1]} … {shown[2]}){formatting.times(power)}"
+    if lower == upper:
+        numbers = f"{formatting.amount(mean, view.peak)} (exact)"
+    if not abs(mean) > ROUNDING * view.peak:  # or unknown
+        return Piece("", name, numbers)
+    return Piece("", name, numbers, mean / view.peak, lower > 0 or upper < 0)
 
 
 def visible(text: str) -> str:
@@ -89,7 +78,7 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb")
     'a␛[31mb'
     """
-    return "".join(_shown(c) for c in text.replace("\r\n", "\n"))
+    return "".join(map(_shown, text.replace("\r\n", "\n")))
 
 
 def _shown(c: str) -> str:
