@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from credex.checks import check_count, check_positive, check_width
+from credex.designs.design import Design
 from credex.errors import BudgetError, InputError
 from credex.options import Options, OptionsDict
 from credex.posteriors import Belief
@@ -210,30 +211,6 @@ class Queries(Combines):
         return "queries" if look.n_queries >= self.limit else None
 
 
-class Budgeted(Protocol):
-    """What a plan needs to know of a design."""
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        ...
-
-    @property
-    def options(self) -> Options:
-        """Options of the run."""
-        ...
-
-    @property
-    def enumerable(self) -> bool:
-        """Whether its perturbations can be listed."""
-        ...
-
-    @property
-    def everything(self) -> float:
-        """Queries after which nothing is left to ask."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """When to look and when to stop.
@@ -303,7 +280,7 @@ class Goals:
 
     def plan(
         self,
-        design: Budgeted,
+        design: Design,
         minimum: int,
         default_ceiling: int,
         *,
@@ -346,7 +323,7 @@ def split_call(call: Mapping[str, Any], defaults: Options) -> tuple[Goals, Optio
     return Goals(**goals), defaults.override(given)
 
 
-def _all_coalitions(design: Budgeted) -> int:
+def _all_coalitions(design: Design) -> int:
     """Queries that enumerating takes, if it can be done at all."""
     if design.options.noisy or not design.enumerable:
         msg = "sampler='exhaustive' needs masks and a model without noise"
