@@ -89,9 +89,9 @@ class Geometry:
         for part, z in _signed(masks):
             influence = z @ v
             leverage[part] = unit_weights[part] * np.vecdot(influence, z)
-            share = np.square(influence) * (w * fpc)[part, None]
-            total += share.sum(axis=0)
-            squares += np.square(share).sum(axis=0)
+            square, share = np.square(influence), (w * fpc)[part]
+            total += share @ square
+            squares += np.square(share) @ np.square(square)
         effective = effective_rows(total, squares)[squares > 0]
         effective_share = float(effective.mean() / m) if len(effective) else 1.0
         sizes = masks @ np.ones(d)

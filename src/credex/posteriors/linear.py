@@ -327,9 +327,8 @@ class LinearPosterior:
         unbiased = self._phi + self._bias
         for z, y, w in centred(self.rows, self._centred):
             influence = z @ self.v
-            leverage = np.einsum("ij,ij->i", influence, z) + self._intercept_leverage * w
-            slack = sandwich.slack(leverage)
-            yield Influence(z, w, influence, y - z @ unbiased, slack)
+            leverage = w * (np.einsum("ij,ij->i", influence, z) + self._intercept_leverage)
+            yield Influence(z, w, influence, y - z @ unbiased, sandwich.slack(leverage))
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:

@@ -85,7 +85,9 @@ class Moments:
         heaviest = z[int(w.argmax())].astype(np.float64)
         constant = np.abs(z_mean - heaviest) <= CONSTANT * np.abs(heaviest)
         z_mean[constant] = heaviest[constant]  # centred, nothing must be left of these columns
-        z, y = _centred(z, z_mean, w), _centred(y / scale, y_mean, w)
+        root = np.sqrt(w)[:, None]
+        z = (z - z_mean) * root
+        y = (y / scale - y_mean) * root
         yy = np.einsum("ij,ij->j", y, y)
         return cls(len(y), weight, z_mean, y_mean, z.T @ z, z.T @ y, yy, scale)
 
@@ -131,17 +133,9 @@ class Moments:
 
 
 def centred(rows: Rows, moments: Moments) -> Iterator[tuple[Floats, Floats, Weights]]:
-    """Iterate over √w(z − z_mean) ``(n, d)``, √w(y/scale − y_mean) ``(n, k)`` and w in chunks."""
-    m = moments
+    """Iterate over z − z_mean ``(n, d)``, y/scale − y_mean ``(n, k)`` and w ``(n,)`` in chunks."""
     for z, y, w in rows.chunks():
-        yield _centred(z, m.z_mean, w), _centred(y / m.output_scale, m.y_mean, w), w
-
-
-def _centred(a: Floats, mean: Floats, w: Weights) -> Floats:
-    """Return √w(a − mean), ``(n, ·)``."""
-    out = a - mean
-    out *= np.sqrt(w)[:, None]
-    return out
+        yield z - moments.z_mean, y / moments.output_scale - moments.y_mean, w
 
 
 def inverse(a: Floats) -> Floats:

@@ -2,7 +2,8 @@
 
 The residual of an explanation is misfit, not noise, and its variance differs from row to row. The
 sandwich V·[Σ zᵢzᵢᵀuᵢ²]·V allows for that (White 1980; MacKinnon and White 1985): BayesLIME takes
-u = e/(1−h) (HC3), BayesSHAP u² = e²/(1−h) (HC2), with e the residual and h the leverage of a row.
+u = we/(1−h) (HC3), BayesSHAP u² = (we)²/(1−h) (HC2), with the weight w, the residual e and the
+leverage h of a row.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Influence:
     Attributes
     ----------
     z, w
-        ``(n, d)`` rows √w·(z − z_mean), and ``(n,)`` weights.
+        ``(n, d)`` centred rows, and their weights ``(n,)``.
     influence
-        ``(n, d)``: √w·z·V, the change of each coefficient per unit of a row's √w·ε.
+        ``(n, d)``: z·V, the change of each coefficient per unit of a row's w·ε.
     residual
-        ``(n, k)``: √w·ε.
+        ``(n, k)``: ε.
     slack
         ``(n,)``: 1 − leverage.
     """
@@ -76,15 +77,15 @@ def effective_rows(total: Floats, squares: Floats) -> Floats:
 def hc3(rows: Iterable[Influence], d: int, k: int, cluster: int) -> tuple[Floats, Floats]:
     """HC3 covariance ``(d, d, k)``, and the effective rows ``(d,)`` behind each variance.
 
-    The rows' shares in a variance are their squared influences: of a column that is nearly
+    The rows' shares in a variance are w times their squared influences: of a column that is nearly
     constant, only the few rows that differ tell.
     """
     out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
     for r in rows:
-        out += covariance([(r.influence, r.residual / r.slack[:, None])], d, k, cluster)
-        share = np.square(r.influence)
-        total += np.einsum("ij->j", share)
-        squares += np.einsum("ij,ij->j", share, share)
+        out += covariance([(r.influence, r.residual * (r.w / r.slack)[:, None])], d, k, cluster)
+        square = np.square(r.influence)
+        total += r.w @ square
+        squares += np.square(r.w) @ np.square(square)
     return out, effective_rows(total, squares)
 
 
@@ -108,7 +109,7 @@ def projected_meat(rows: Iterable[Influence], d: int, k: int) -> tuple[Floats, f
     Returns
     -------
     meat
-        ``(d, d, k)``: Σ zᵢzᵢᵀeᵢ²/(1−hᵢ).
+        ``(d, d, k)``: Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ).
     leverage
         Mean leverage, weighted by the squared residuals.
     shares
@@ -116,10 +117,10 @@ def projected_meat(rows: Iterable[Influence], d: int, k: int) -> tuple[Floats, f
     """
     meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, 0.0
     for r in rows:
-        e2 = np.square(r.residual) / r.slack[:, None]
+        e2 = np.square(r.residual) * (np.square(r.w) / r.slack)[:, None]
         meat += covariance([(r.z, np.sqrt(e2))], d, k)
         shares += covariance([(np.square(r.influence), e2)], d, k)
-        each = e2.sum(axis=1) * r.w
+        each = e2.sum(axis=1)
         leverage += float(np.sum((1 - r.slack) * each))
         mass += float(each.sum())
     return meat, leverage / mass if mass > 0 else 0.0, shares

@@ -134,11 +134,11 @@ class ShapleyPosterior:
         """
         g, d = self.geometry, self.geometry.d
         fpc, weights = g.finite_population_correction[:, None], g.unit_weights[:, None]
-        square = fpc * weights * np.square(self._residual) / slack(g.leverage)[:, None]
+        square = fpc * np.square(self._residual) / slack(g.leverage)[:, None]
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
-            square += (1 - fpc) * weights * self.unit_noise / squared(self._scale)
-        root, u = np.sqrt(weights), np.sqrt(square)
-        units = (((root[part] * z) @ g.v, u[part]) for part, z in g.signed())
+            square += (1 - fpc) * self.unit_noise / squared(self._scale)
+        u = weights * np.sqrt(square)
+        units = ((z @ g.v, u[part]) for part, z in g.signed())
         out = covariance(chain(units, [(g.v, self._prior_pull)]), d, self.y.shape[1])
         out += g.v[:, :, None] * self._homoscedastic
         if self.noise is not None:
