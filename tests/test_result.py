@@ -359,10 +359,11 @@ def test_batch_of_failures_only():
 
 
 def test_intervals_plot(one, two):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from matplotlib import pyplot as plt
+
     assert one.plot.intervals() is not None
     assert two.plot.intervals(output=1) is not None
-    pyplot.close("all")
+    plt.close("all")
 
 
 def test_the_games_are_not_all_exact():

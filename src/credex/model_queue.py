@@ -252,7 +252,9 @@ class Desk:
         self.box.speed = Speed(reply.seconds / max(n, 1), asks[0].row_bytes)
         out = []
         for ask, part in zip(asks, parts, strict=True):
-            y, by_row = _reduced(reply.y[part.start : part.stop], part.positions, ask)
+            # a copy: where a slice begins in memory decides how some BLAS kernels round its sums
+            raw = reply.y[part.start : part.stop].copy()
+            y, by_row = _reduced(raw, part.positions, ask)
             size = part.stop - part.start
             share = reply.seconds * size / max(n, 1)
             out.append(Answer(y, size, share, by_row, reply.same))
@@ -303,8 +305,8 @@ class _Piece:
             return None
         share = (hi - lo) / (self.stop - self.start)
         a, part = self.answer, slice(lo - self.start, hi - self.start)
-        by_row = None if a.by_row is None else a.by_row[part]
-        return Answer(a.y[part], round(a.rows * share), a.seconds * share, by_row)
+        by_row = None if a.by_row is None else a.by_row[part].copy()  # see `Desk._call`
+        return Answer(a.y[part].copy(), round(a.rows * share), a.seconds * share, by_row)
 
 
 def _joined(parts: Sequence[Answer | None]) -> Answer:

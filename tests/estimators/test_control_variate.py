@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.estimators import control_variate, gaussian, gaussian_single
+from credex.estimators import control_variate, process_coalitions, process_pairs
 from tests.games import shapley, smooth_game, table_game
 
 
 @pytest.fixture
 def early(monkeypatch):
     """A process that hands over after 100 units."""
-    for module in (control_variate, gaussian, gaussian_single):
+    for module in (control_variate, process_coalitions, process_pairs):
         monkeypatch.setattr(module, "MOST_UNITS", 100)
 
 
