@@ -39,10 +39,10 @@ demo: $(VENV)/.core ## train a model and explain one of its predictions
 demo-text: $(VENV)/.core ## explain a message that a spam filter catches, and draw it
 	$(BIN)/python -m examples.text
 
-test: check ## lint, types and tests; tests that need torch, shap or ONNX are skipped
-	OMP_NUM_THREADS=1 $(PYTEST) -n 2 $(SUITE) $(ARGS)
+test: check ## lint, types and tests, without slow ones and those of torch, shap and ONNX
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2 -m "not slow" $(SUITE) $(ARGS)
 
-test-all: check $(VENV)/.test-all ## the same with every package installed and no test skipped
+test-all: check $(VENV)/.test-all ## lint, types and all tests, with every package installed
 	CREDEX_CI=1 OMP_NUM_THREADS=1 $(PYTEST) -n 2 $(SUITE) $(ARGS)
 
 test-blas: $(VENV)/.test ## the numeric tests on other BLAS kernels and with two BLAS threads

@@ -15,6 +15,7 @@ def early(monkeypatch):
         monkeypatch.setattr(module, "MOST_UNITS", 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "paired", "focused"])
 def test_sharper_than_the_regression_and_honest(early, sampler):
     """20 games: below 0.7 of the regression's RMSE, coverage at least 0.92 (se 0.012)."""

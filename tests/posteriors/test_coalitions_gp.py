@@ -108,6 +108,7 @@ def test_noise_is_never_certain():
     assert np.all(ex.explain(queries=120).interval().width > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "paired", "focused"])
 def test_a_right_prior_helps_the_process_and_a_wrong_one_is_overruled(sampler):
     table = smooth_game(12, 3)
