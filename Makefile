@@ -10,10 +10,9 @@ PINS := pyproject.toml constraints.txt
 PYTEST := $(BIN)/python -m pytest
 SUITE := --doctest-modules src/credex tests
 
-# What `make test-blas` repeats: tests whose numbers pass through BLAS.
-NUMERIC := $(addprefix tests/,designs estimators posteriors domains/test_perturbations.py \
-  domains/test_text.py test_auto.py test_batch.py test_explainers.py test_start.py \
-  test_stopping.py test_verify.py)
+# What `make test-blas` repeats: every test whose numbers pass through BLAS.
+NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,models plots test_experiments.py \
+  test_formatting.py test_imports.py test_readme.py)
 
 ifneq ($(origin PYTHON),file)
 ifneq ($(wildcard $(VENV)/.made),)
