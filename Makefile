@@ -1,39 +1,64 @@
 # Every target builds what it needs in .venv; nothing else on the machine is touched.
-# Another interpreter: make test PYTHON=python3.12
+# Another interpreter, in an environment of its own: make test PYTHON=python3.13 VENV=.venv-3.13
+# ARGS reaches pytest, the benchmarks and the experiments: make test ARGS="-k posterior"
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 PINS := pyproject.toml constraints.txt
+PYTEST := $(BIN)/python -m pytest
+SUITE := --doctest-modules src/credex tests
+
+# What `make test-blas` repeats: every test whose numbers pass through BLAS.
+NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,models plots test_experiments.py \
+  test_formatting.py test_imports.py test_readme.py)
+
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(VENV)/.made),)
+ifneq ($(shell "$(PYTHON)" -V 2>&1),$(shell $(BIN)/python -V 2>&1))
+$(error $(VENV) holds $(shell $(BIN)/python -V 2>&1), not $(PYTHON): name another, VENV=.venv-other, or delete it)
+endif
+endif
+endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench-overhead bench-batch bench-coverage bench-queries
-.PHONY: bench-lime bench-cost
-.PHONY: bench-image bench-deletion bench-photographs pictures paper docs clean
+.PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
+.PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-lime bench-cost
+.PHONY: bench-image bench-deletion bench-photographs bench-text
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## train a model and explain one of its predictions
 	$(BIN)/python examples/demo.py
 
-.PHONY: demo-text bench-text
 demo-text: $(VENV)/.core ## explain a message that a spam filter catches, and draw it
 	$(BIN)/python -m examples.text
 
-bench-text: $(VENV)/.text ## texts: coverage against known answers, time, error against lime
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
+test: check ## lint, types and tests, without slow ones and those of torch, shap and ONNX
+	OMP_NUM_THREADS=1 $(PYTEST) -n 2 -m "not slow" $(SUITE) $(ARGS)
 
-test: check ## lint, types and all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --doctest-modules src/credex tests $(ARGS)
+test-all: check $(VENV)/.test-all ## lint, types and all tests, with every package installed
+	CREDEX_CI=1 OMP_NUM_THREADS=1 $(PYTEST) -n 2 $(SUITE) $(ARGS)
 
-check: $(VENV)/.test ## lint and types only
+test-blas: $(VENV)/.test ## the numeric tests on other BLAS kernels and with two BLAS threads
+	@wide=; if grep -qw avx512f /proc/cpuinfo 2>/dev/null; then wide=SkylakeX; fi; \
+	for kernel in Prescott Haswell $$wide; do \
+	  echo "OPENBLAS_CORETYPE=$$kernel"; \
+	  OPENBLAS_CORETYPE=$$kernel OMP_NUM_THREADS=1 $(PYTEST) -q -n 2 $(NUMERIC) $(ARGS) || exit; \
+	done
+	OPENBLAS_NUM_THREADS=2 OMP_NUM_THREADS=2 $(PYTEST) -q $(NUMERIC) $(ARGS)
+
+check: $(VENV)/.test ## lint, format and types only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.test-all ## run every Python block of README.md and docs/
+	CREDEX_CI=1 $(PYTEST) tests/test_readme.py $(ARGS)
 
 bench-overhead: $(VENV)/.bench ## time per explanation against the floor, lime and shap
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead $(ARGS)
@@ -55,11 +80,11 @@ bench-image: $(VENV)/.bench ## perturbed images per second and memory against li
 bench-deletion: $(VENV)/.bench ## MNIST: deletion curves against lime, shap and chance
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.deletion $(ARGS)
 
-bench-photographs: $(VENV)/.bench ## ImageNet: what regions matter, error against lime
+bench-photographs: $(VENV)/.bench ## ImageNet: which regions matter, error against lime
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.photographs $(ARGS)
 
-pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
-	$(BIN)/python -m examples.images
+bench-text: $(VENV)/.bench ## texts: coverage against known answers, time, error against lime
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.text $(ARGS)
 
 bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noisy models
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.surrogates $(ARGS)
@@ -67,17 +92,17 @@ bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noi
 bench-cost: $(VENV)/.bench ## what the Gaussian process costs and when it pays
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.cost $(ARGS)
 
-paper: $(VENV)/.paper ## run the paper's experiments, write docs/paper.md (ARGS=--quick: neither)
+paper: $(VENV)/.paper ## run the paper's experiments, write docs/paper.md (not with ARGS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m experiments all --jobs 2 $(ARGS)
 
-docs: $(VENV)/.test ## run every Python block of README.md and docs/
-	$(BIN)/python -m pytest tests/test_readme.py $(ARGS)
+pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
+	$(BIN)/python -m examples.images
 
 clean: ## remove .venv, caches and build products
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One environment, one stamp per set of packages: a stamp older than the pins installs again.
+# One environment, one stamp for each set of packages; a stamp older than the pins installs again.
 $(VENV)/.made:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  found=$$("$(PYTHON)" -V 2>&1) || found="not found or does not run"; \
@@ -86,22 +111,10 @@ $(VENV)/.made:
 	"$(PYTHON)" -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.text: $(PINS) | $(VENV)/.made
-	$(PIP) -e '.[bench,bench-text]'
-	@touch $@
-
 $(VENV)/.core: $(PINS) | $(VENV)/.made
 	$(PIP) -e .
 	@touch $@
 
-$(VENV)/.test: $(PINS) | $(VENV)/.made
-	$(PIP) -e '.[test]'
-	@touch $@
-
-$(VENV)/.bench: $(PINS) | $(VENV)/.made
-	$(PIP) -e '.[bench]'
-	@touch $@
-
-$(VENV)/.paper: $(PINS) | $(VENV)/.made
-	$(PIP) -e '.[paper]'
+$(VENV)/.%: $(PINS) | $(VENV)/.made # the other sets are extras of pyproject.toml
+	$(PIP) -e '.[$*]'
 	@touch $@

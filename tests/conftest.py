@@ -1,21 +1,11 @@
 """Fixtures for all tests."""
 
-import importlib
-import os
-
 import pytest
+
+from tests import needs
 
 
 @pytest.fixture
 def need():
-    """``need("torch")`` imports an optional package, or skips; where CREDEX_CI is set it fails."""
-
-    def get(name):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            if os.environ.get("CREDEX_CI"):
-                raise
-            return pytest.skip(f"{name} is not installed")
-
-    return get
+    """`tests.needs.need` as a fixture."""
+    return needs.need

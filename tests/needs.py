@@ -1,4 +1,4 @@
-"""Optional packages in tests: skipped with a reason at home, required with ``CREDEX_CI``."""
+"""Optional packages and data in tests: skipped with a reason, required where CREDEX_CI is set."""
 
 import importlib
 import os
@@ -7,10 +7,18 @@ import pytest
 
 
 def need(name):
-    """Import an optional package, or skip the test; with ``CREDEX_CI`` a missing one fails it."""
+    """Import an optional package, or skip the test; at the top of a module, all of its tests.
+
+    A package that is installed but broken is an error, never a skip.
+    """
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        if os.environ.get("CREDEX_CI"):
-            pytest.fail(f"{name} must be installed here: {error}")
-        pytest.skip(f"{name} is not installed")
+    except ModuleNotFoundError as error:
+        return missing(f"{error.name} is not installed")
+
+
+def missing(reason):
+    """Skip the test; where ``CREDEX_CI`` is set, everything must be there: fail it."""
+    if os.environ.get("CREDEX_CI"):
+        pytest.fail(f"{reason}, but must be where CREDEX_CI is set")
+    pytest.skip(reason, allow_module_level=True)

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lime.lime_base import LimeBase
 from scipy import stats
 
 import credex as cx
 from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game
+from tests.needs import need
 from tests.strategies import Bumpy, Counting, budgets, games, mixed, numbers
 
 # -- right answers -----------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_lime_is_limes_ridge_on_the_same_perturbations():
         e = cx.BayesLIME(lambda r, o=offset: o + model(r), X).explain(X[3], queries=400)
         rows = e.history.rows
         z, y, w = rows.design(), rows.y(), rows.w()
-        lime = LimeBase(lambda _: w)  # noqa: B023 - called at once
+        lime = need("lime.lime_base").LimeBase(lambda _: w)  # noqa: B023 - called at once
         intercept, pairs, score, local = lime.explain_instance_with_data(
             z.astype(float), y, np.zeros(len(y)), 0, 8, feature_selection="none"
         )

@@ -1,11 +1,8 @@
 """Real models, unwrapped: forests, pipelines, LightGBM; numpy, pandas, polars."""
 
-import lightgbm as lgb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-import shap
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -16,7 +13,10 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 import credex as cx
 from tests.games import shapley
+from tests.needs import need
 from tests.strategies import Counting, mixed, numbers
+
+pl = need("polars")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_exhaustive_equals_shaps_tree_explainer(cancer, forest):
     X, _ = cancer
     background = X.iloc[:40]
     explainer = cx.BayesSHAP(forest, cx.Tabular(background, background="all"))
-    tree = shap.TreeExplainer(forest, background, feature_perturbation="interventional")
+    tree = need("shap").TreeExplainer(forest, background, feature_perturbation="interventional")
     for i in (3, 50, 400):
         e = explainer.explain(X.iloc[i], sampler="exhaustive")
         assert e.exact
@@ -56,6 +56,7 @@ def test_exhaustive_equals_shaps_exact_explainer(cancer, forest):
         frame = pd.DataFrame(np.asarray(rows), columns=X.columns)
         return forest.predict_proba(frame)[:, 1]
 
+    shap = need("shap")
     peer = shap.ExactExplainer(positive, shap.maskers.Independent(background.to_numpy(), 100))
     explainer = cx.BayesSHAP(forest, cx.Tabular(background, background="all"), target=1)
     e = explainer.explain(X.iloc[7], posterior="exact")
@@ -356,6 +357,7 @@ def test_what_reaches_the_model_looks_like_the_training_data():
 
 
 def test_lightgbm_unwrapped_on_a_frame_with_categories():
+    lgb = need("lightgbm")
     table = mixed(300)[["age", "income", "town", "owner"]].copy()
     table["job"] = mixed(300)["job"].astype("category")
     y = np.where(table["income"] + 20 * (table["job"] == "pilot") > 35, "yes", "no")
@@ -438,6 +440,7 @@ def test_cohorts():
 def test_missing_values_where_the_model_takes_them():
     X = numbers(150, 4)
     X[::5, 1] = np.nan
+    lgb = need("lightgbm")
     model = lgb.LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1).fit(X, np.nan_to_num(X[:, 1]))
     for cls in (cx.BayesSHAP, cx.BayesLIME):
         e = cls(model.predict, X).explain(X[0], queries=100)

@@ -1,9 +1,11 @@
 """Every ```python block of README.md and docs/*.md runs, in the order a reader meets it.
 
 The blocks of one file share one namespace and one empty working directory. A traceback points at
-the line of the Markdown file. A block that must not run is fenced as ```text.
+the line of the Markdown file. A block that must not run is fenced as ```text. Where a block
+imports a package that is not installed, the rest of its page is skipped.
 """
 
+import ast
 import re
 import textwrap
 from collections.abc import Iterator
@@ -12,6 +14,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 from matplotlib import pyplot as plt
+
+from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -33,6 +37,17 @@ def pages_with_code() -> list[Path]:
     return [page for page in PAGES if page.exists() and blocks(page.read_text(encoding="utf-8"))]
 
 
+def imported(code: str) -> set[str]:
+    """Names of the modules that a block imports."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
 @pytest.fixture
 def headless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
@@ -49,7 +64,15 @@ def headless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def test_code_blocks_run(page: Path, headless: None) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page.read_text(encoding="utf-8")):
+        for name in sorted(imported(block)):
+            need(name)
         exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_what_a_block_imports() -> None:
+    assert imported("import torch\nfrom a.b import c\ndef f():\n    import d as e") == {
+        *("torch", "a.b", "d"),
+    }
 
 
 def test_readme_has_code_blocks() -> None:

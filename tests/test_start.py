@@ -13,6 +13,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import credex as cx
 from credex.errors import InputError, RandomModelError
+from tests.needs import need
 
 RNG = np.random.default_rng(1)
 X = pd.DataFrame(RNG.normal(size=(120, 11)), columns=[f"v{i}" for i in range(11)])
@@ -83,7 +84,7 @@ def test_the_same_data_in_another_process_will_do(method):
 
 
 def test_the_digest_is_of_the_values_not_of_their_library():
-    polars = pytest.importorskip("polars")
+    polars = need("polars")
     frame = X.drop(columns="day")
     a = cx.Tabular(frame, background="all").at(frame.iloc[3])
     same = polars.DataFrame({name: frame[name].tolist() for name in frame})

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+
+from tests.needs import need
 
 N = 60
 
@@ -40,7 +41,8 @@ def pandas_frame(n: int = N, *, labels: bool = True) -> pd.DataFrame:
     return frame
 
 
-def polars_frame(n: int = N) -> pl.DataFrame:
+def polars_frame(n: int = N) -> Any:
+    pl = need("polars")
     rng = np.random.default_rng(8)
     days = rng.integers(18000, 18900, n).astype(np.int32)
     return pl.DataFrame(
@@ -71,7 +73,7 @@ def plain_frame() -> pd.DataFrame:
 
 
 @pytest.fixture
-def polars() -> pl.DataFrame:
+def polars() -> Any:
     return polars_frame()
 
 

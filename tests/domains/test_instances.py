@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credex.domains import Tabular
 from credex.errors import InputError
+from tests.needs import need
+
+pl = need("polars")
 
 DATA = pd.DataFrame(
     {

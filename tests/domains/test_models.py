@@ -6,10 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
@@ -18,6 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from credex.domains import Domain, Masks, Neighbourhood, Tabular
+from tests.needs import need
 
 
 def to_days(frame: pd.DataFrame) -> Any:
@@ -59,6 +58,7 @@ def test_pipeline_of_a_frame(frame: pd.DataFrame, pipeline: Pipeline) -> None:
 
 def test_lightgbm_with_categories(frame: pd.DataFrame) -> None:
     data = frame[["age", "income", "town", "grade", "flag", "count"]]
+    lgb = need("lightgbm")
     model = lgb.LGBMRegressor(n_estimators=5, min_child_samples=2, verbose=-1, n_jobs=1)
     model.fit(data, data["age"] + 10 * (data["town"] == "rome"))
     here = Tabular(data).at(data.iloc[3])
@@ -69,8 +69,10 @@ def test_lightgbm_with_categories(frame: pd.DataFrame) -> None:
     np.testing.assert_array_equal(flat, expected)
 
 
-def test_polars_model(polars: pl.DataFrame) -> None:
-    def model(rows: pl.DataFrame) -> Any:
+def test_polars_model(polars: Any) -> None:
+    pl = need("polars")
+
+    def model(rows: Any) -> Any:
         assert rows.schema == polars.schema
         return rows.select(pl.col("income") * pl.col("town").cast(pl.String).eq("rome")).to_numpy()
 

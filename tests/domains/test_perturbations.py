@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,9 @@ from hypothesis import strategies as st
 from credex.domains import Tabular
 from credex.domains.tabular.marginals import Marginal, bin_labels, number_texts, quantiles
 from credex.errors import InputError
+from tests.needs import need
+
+pl = need("polars")
 
 
 def mixed(n: int = 300) -> pd.DataFrame:
@@ -208,10 +210,9 @@ def test_numeric_categories() -> None:
 
 
 def test_bins_are_limes() -> None:
-    from lime.discretize import DecileDiscretizer, QuartileDiscretizer
-
+    lime = need("lime.discretize")
     data = np.random.default_rng(0).gamma(2.0, size=(400, 1))
-    for kind, count in ((QuartileDiscretizer, 4), (DecileDiscretizer, 10)):
+    for kind, count in ((lime.QuartileDiscretizer, 4), (lime.DecileDiscretizer, 10)):
         theirs = kind(data, [], ["v"], random_state=np.random.RandomState(0)).discretize(data)
         np.testing.assert_array_equal(Marginal.of_numbers(data[:, 0], count).codes, theirs[:, 0])
 

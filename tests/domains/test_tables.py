@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,9 @@ from credex.domains import Tabular
 from credex.domains.tabular.backend import rounded
 from credex.domains.tabular.table import Table
 from credex.errors import InputError
+from tests.needs import need
+
+pl = need("polars")
 
 RNG = np.random.default_rng(0)
 

@@ -421,14 +421,15 @@ def test_the_kernel_is_limes_for_texts():
 
 def test_zoom_takes_the_largest_sentences_apart():
     shap = cx.BayesSHAP(model, cx.Text(unit="sentence"))
-    first = shap.explain(DOCUMENT, posterior="exact")
+    document = DOCUMENT.replace("Free, free.", "Free, fine.")  # no tie with "A free phone!"
+    first = shap.explain(document, posterior="exact")
     fine = shap.zoom(first, most=2, queries=400)
     assert fine.names == (
         *("You win a car.", "A", "free", "phone"),
-        *("Call now or never.", "Free, free.", "The", "meeting", "Dull words."),
+        *("Call now or never.", "Free, fine.", "The", "meeting", "Dull words."),
     )
     assert first.n_queries < fine.n_queries <= 400
-    truth = [0.5, 0, 1, 0, 0.5, 1, 0, -2, 0]
+    truth = [0.5, 0, 1, 0, 0.5, 0, 0, -2, 0]
     np.testing.assert_allclose(fine.mean, truth, atol=1e-9)
     assert f"the largest after {first.n_queries} queries, which are counted" in str(fine)
     # an ordinary explanation: refined after a round trip, its queries still counted

@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.estimators import control_variate, gaussian, gaussian_single
+from credex.estimators import control_variate, process_coalitions, process_pairs
 from tests.games import shapley, smooth_game, table_game
 
 
 @pytest.fixture
 def early(monkeypatch):
     """A process that hands over after 100 units."""
-    for module in (control_variate, gaussian, gaussian_single):
+    for module in (control_variate, process_coalitions, process_pairs):
         monkeypatch.setattr(module, "MOST_UNITS", 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "paired", "focused"])
 def test_sharper_than_the_regression_and_honest(early, sampler):
     """20 games: below 0.7 of the regression's RMSE, coverage at least 0.92 (se 0.012)."""

@@ -57,6 +57,7 @@ def rare_score(rows):
     return 1 / (1 + np.exp(-8 * (rows[:, :4].sum(axis=1) - 4.0)))
 
 
+@pytest.mark.slow
 def test_intervals_of_a_rarely_large_output_hold_on_tables():
     X = np.random.default_rng(0).normal(size=(800, 10))
     x = np.full(10, 1.4)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lime.lime_base import LimeBase
 from scipy import stats
 
 from credex import InputError, LinearPosterior, Prior, perturbations_to_go
 from credex.posteriors import sandwich
+from tests.needs import need
 
 
 def data(seed=0, n=120, d=5, k=None, offset=0.0):
@@ -27,7 +27,7 @@ def data(seed=0, n=120, d=5, k=None, offset=0.0):
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_mean_is_limes_ridge(offset):
     z, y, w = data(offset=offset)
-    lime = LimeBase(kernel_fn=lambda distances: distances)
+    lime = need("lime.lime_base").LimeBase(kernel_fn=lambda distances: distances)
     intercept, weights, score, local = lime.explain_instance_with_data(
         z.astype(float), y[:, None], w, 0, num_features=5, feature_selection="none"
     )

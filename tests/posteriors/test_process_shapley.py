@@ -48,6 +48,7 @@ def test_far_fewer_queries_than_the_regression_needs():
     assert np.sqrt(np.mean(errors["gp"])) < 0.5 * np.sqrt(np.mean(errors["linear"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["paired", "focused"])
 def test_intervals_hold_on_games_they_were_not_tuned_on(sampler):
     """40 runs of random smooth games: 0.91–0.995 at 95 % (standard error 0.012)."""

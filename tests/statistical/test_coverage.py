@@ -42,6 +42,7 @@ def test_curved_games_at_a_fixed_budget(method):
     inside(fixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [cx.BayesLIME, cx.BayesSHAP])
 def test_stopping_at_a_width_does_not_spoil_coverage(method):
     """150 runs each; every converged run is as narrow as it was told to be."""
@@ -95,6 +96,7 @@ def test_simultaneous_intervals_hold_all_at_once():
     assert np.mean(all_in) >= 0.92
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [cx.BayesLIME, cx.BayesSHAP])
 def test_forecasts_come_true(method):
     """From 200 seed queries, within a factor 1.3 of what was finally needed in ≥ 80 % of runs."""
@@ -153,6 +155,7 @@ def test_coverage_after_selection_is_what_the_docs_say():
     assert np.mean(hits) >= 0.90
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 4])
 @pytest.mark.parametrize("posterior", ["linear", "gp"])
 def test_noise_of_small_games(d, posterior):
