@@ -157,7 +157,8 @@ class ModelQueue:
         end = 0
         for p, size, (_, index) in zip(parts, sizes, made, strict=True):
             end += size
-            y, by_row = _values(reply.y[end - size : end], index, p.task.query)
+            # a copy: where a slice begins in memory decides how some BLAS kernels round its sums
+            y, by_row = _values(reply.y[end - size : end].copy(), index, p.task.query)
             p.task.absorb(y, by_row, size, reply.seconds * size / max(n, 1), reply.tolerance)
 
     def _count(self, rows: int) -> None:
@@ -285,10 +286,9 @@ class _Piece:
             return
         share = (hi - lo) / (self.stop - self.start)
         r, part = self.result, slice(lo - self.start, hi - self.start)
-        by_row = None if r.by_row is None else r.by_row[part]
-        task.absorb(
-            self.result.y[part], by_row, round(r.rows * share), r.seconds * share, r.tolerance
-        )
+        y = self.result.y[part].copy()
+        by_row = None if r.by_row is None else r.by_row[part].copy()
+        task.absorb(y, by_row, round(r.rows * share), r.seconds * share, r.tolerance)
 
 
 def _joined(parts: list[Floats]) -> Floats | None:
