@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.estimators import control_variate, process_coalitions, process_pairs
+from credex.designs import coalitions
+from credex.estimators import control_variate, process_shapley
 from tests.games import shapley, smooth_game, table_game
 
 
 @pytest.fixture
 def early(monkeypatch):
     """A process that hands over after 100 units."""
-    for module in (control_variate, process_coalitions, process_pairs):
-        monkeypatch.setattr(module, "MOST_UNITS", 100)
+    for module in (control_variate, process_shapley, coalitions):
+        monkeypatch.setattr(module, "PROCESS_UNITS", 100)
 
 
 @pytest.mark.slow
