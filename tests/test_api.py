@@ -159,7 +159,7 @@ def test_an_unknown_keyword_is_a_clear_error(method):
     explainer = cx.BayesSHAP(model, X)
     keywords = {"width": 0.1} if method == "forecast" else {}
     x = X[:2] if method == "explain_many" else X[0]
-    with pytest.raises(cx.InputError, match=r"num_samples.*there are.*seed"):
+    with pytest.raises(cx.InputError, match=r"num_samples.*queries.*options are.*seed"):
         getattr(explainer, method)(x, num_samples=100, **keywords)
     assert model.calls == 0
 

@@ -463,3 +463,9 @@ def test_models_are_called_through_predict_proba_first():
     assert cx.BayesSHAP(Both(), X).explain(X[0]).mean.shape == (3, 2)
     counter = Counting(lambda r: r[:, 0])
     assert cx.BayesSHAP(counter, X).explain(X[0]).top(1) == ["x0"]
+
+
+@pytest.mark.parametrize("method", [cx.BayesSHAP, cx.BayesLIME])
+def test_outputs_whose_squares_overflow_are_a_clear_error(method):
+    with pytest.raises(cx.ModelOutputError, match=r"9e\+200.*divide the output"):
+        method(lambda z: 1e200 * z.sum(axis=1), cx.Masks(9)).explain(queries=40)

@@ -13,7 +13,7 @@ from scipy.ndimage import gaussian_filter
 import credex as cx
 from credex.domains.image.compose import Composer
 from credex.domains.image.image import seen
-from credex.model_queue import BATCH_BYTES
+from credex.model_queue import CALL_BYTES
 from tests.games import brute_shapley
 
 RNG = np.random.default_rng(0)
@@ -458,7 +458,7 @@ def test_calls_are_bounded_by_memory():
         return pictures[:, ::16, ::16].mean(axis=(1, 2, 3))
 
     cx.BayesLIME(model, cx.Image(cx.Grid(4, 5))).explain(x, queries=400)
-    assert BATCH_BYTES / 8 < max(sizes) <= BATCH_BYTES / 4  # room for the layers of a network
+    assert CALL_BYTES / 8 < max(sizes) <= CALL_BYTES / 4  # room for the layers of a network
 
 
 def test_same_pictures_as_lime_itself(need):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import credex as cx
+from credex.blackbox import BlackBox
 from credex.domains import Domain, Neighbourhood
-from credex.model_queue import BATCH_BYTES, Desk
+from credex.model_queue import CALL_BYTES, ModelQueue
 
 
 class Numbers:
@@ -128,7 +129,7 @@ class Sized(Numbers):
 
 
 @pytest.mark.parametrize("kind", [cx.BayesSHAP, cx.BayesLIME])
-@pytest.mark.parametrize(("row_bytes", "most"), [(BATCH_BYTES // 10, 10), (3 * BATCH_BYTES, 1)])
+@pytest.mark.parametrize(("row_bytes", "most"), [(CALL_BYTES // 10, 10), (3 * CALL_BYTES, 1)])
 def test_a_call_is_bounded_by_the_bytes_of_an_input(kind, row_bytes, most):
     sizes = []
 
@@ -161,7 +162,7 @@ def test_calls_of_mixed_sizes_hold_no_more_than_one_call():
             return NumbersNeighbourhood(x, 8_000_000 if len(x) > 2 else 16_000_000)
 
     cx.BayesSHAP(model, Mixed()).explain_many(X[:4] * 3, queries=30)
-    assert BATCH_BYTES / 2 < max(held) <= BATCH_BYTES
+    assert CALL_BYTES / 2 < max(held) <= CALL_BYTES
 
 
 def test_only_inputs_of_one_form_share_a_call():
@@ -176,8 +177,8 @@ def test_only_inputs_of_one_form_share_a_call():
     assert len(calls) < 2 * len(X) * 2  # two instances of one length do share
 
 
-def test_most_rows():
-    desk = partial(Desk, None, None)
-    assert desk(None).most_rows(8) == BATCH_BYTES // 8
-    assert desk(None).most_rows(10 * BATCH_BYTES) == 1
-    assert desk(5).most_rows(10 * BATCH_BYTES) == 5
+def test_max_rows():
+    queue = partial(ModelQueue, BlackBox(sum), np.concatenate)
+    assert queue(None).max_rows(8) == CALL_BYTES // 8
+    assert queue(None).max_rows(10 * CALL_BYTES) == 1
+    assert queue(5).max_rows(10 * CALL_BYTES) == 5

@@ -11,7 +11,6 @@ from credex.estimators.base import Estimate, nonzero_width, r_squared
 from credex.estimators.forecast import Forecast
 from credex.estimators.process import LOOK_AHEAD, ProcessEstimator
 from credex.estimators.surrogate import SurrogateEstimator
-from credex.estimators.unidentified import Unidentified
 from credex.history import History
 from credex.kernels import Exponential
 from credex.options import Options
@@ -83,7 +82,7 @@ class SurrogateProcess(ProcessEstimator):
             return self.regression.fit(h)
         if h.rows.n < self.d + 2:
             return None
-        g, constant = self.gp(h), Unidentified.of_rows(self.design.neighbourhood, h.rows)
+        g, constant = self.gp(h), self.regression.unidentified(h)
         scale, unknown = g.scale.copy(), np.flatnonzero(constant.never | constant.rare)
         # nothing is known but the spread of the outputs
         scale[unknown, unknown] = np.maximum(scale[unknown, unknown], h.rows.y().var(axis=0))

@@ -92,7 +92,7 @@ class SurrogateEstimator(Estimator):
                 found = sparse_exact_surrogate(*self.all_masks(h), p, o)
                 belief, intercept, error, r2, selected = found
         else:
-            constant = self.unidentified(p)
+            constant = self.unidentified(h)
             notes, never = notes + constant.notes, constant.never
             belief = self.belief_of(p, self.fraction(h))
             if sparse:
@@ -108,8 +108,11 @@ class SurrogateEstimator(Estimator):
         kind = "exact" if exact else "linear"
         return Estimate(belief, error, r2, exact, kind, intercept, local, selected, notes, never)
 
-    def unidentified(self, p: LinearPosterior) -> Unidentified:
-        """Features that are constant over the rows of a fit."""
+    def unidentified(self, h: History) -> Unidentified:
+        """Features that are constant over all rows asked."""
+        p = self.posterior(h)
+        if not isinstance(p, LinearPosterior):
+            return Unidentified.none(self.d)
         return Unidentified.of(self.design.neighbourhood, p.unidentified, p.moments.z_mean > 0.5)
 
     def belief_of(self, p: LinearPosterior, fraction: float) -> Belief:

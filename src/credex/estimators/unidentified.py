@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from credex.domains import Neighbourhood
-from credex.posteriors.rows import Rows
 from credex.typing import Masks
 
 __all__ = ["Unidentified"]
@@ -54,8 +53,6 @@ class Unidentified:
         return cls(fixed, never, rare, tuple(notes))
 
     @classmethod
-    def of_rows(cls, nb: Neighbourhood, rows: Rows) -> Unidentified:
-        """Look through all rows that were asked."""
-        parts = [(z.any(axis=0), z.all(axis=0)) for z, _, _ in rows.chunks()]
-        on = np.all([whole for _, whole in parts], axis=0)
-        return cls.of(nb, on | ~np.any([some for some, _ in parts], axis=0), on)
+    def none(cls, d: int) -> Unidentified:
+        """Return that all d features varied."""
+        return cls(*np.zeros((3, d), dtype=np.bool_), ())

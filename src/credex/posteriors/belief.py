@@ -157,9 +157,13 @@ class Belief:
 
 
 def root(a: Floats) -> Floats:
-    """Return a square root of a positive semi-definite matrix; negative eigenvalues are noise."""
+    """Return the symmetric square root of a positive semi-definite matrix.
+
+    It is unique: draws do not depend on the signs that a LAPACK gives the eigenvectors. Negative
+    eigenvalues are rounding.
+    """
     values, vectors = np.linalg.eigh((a + a.T) / 2)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def _prob_above(difference: float, variance: float, dof: float) -> float:
