@@ -55,4 +55,5 @@ class Unidentified:
     @classmethod
     def none(cls, d: int) -> Unidentified:
         """Return that all d features varied."""
-        return cls(*np.zeros((3, d), dtype=np.bool_), ())
+        no = np.zeros(d, dtype=np.bool_)
+        return cls(no, no, no, ())
