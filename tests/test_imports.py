@@ -13,12 +13,11 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
     "typing errors",
-    "checks threads seeds cells",
+    "checks threads seeds cells history",
     "posteriors",
     "options kernels blackbox models",
     "domains",
     "game",
-    "history",
     "model_queue",
     "designs",
     "stopping",

@@ -1,18 +1,145 @@
-"""`History`: what a run asked, what the model answered, and what that cost."""
+"""`History`: what a run asked, bit-packed, what the model answered, and what that cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from credex.game import Result
-from credex.posteriors.rows import Rows
-from credex.typing import Floats
+from credex.errors import InputError
+from credex.typing import Design, Floats, Weights
 
 __all__ = ["History"]
+
+MAX_CHUNK_ROWS = 4096
+"""Maximum number of rows unpacked at a time."""
+
+CHUNK_BYTES = 262_144
+"""Size of the float rows worked on at a time: bounds memory, and fits a processor's cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """One batch of rows.
+
+    Attributes
+    ----------
+    n, d
+        Number of rows and of columns.
+    packed
+        ``(n, ⌈d/8⌉)`` bytes of a boolean design (``numpy.packbits``), or ``None``.
+    plain
+        ``(n, d)`` floats of any other design, or ``None``.
+    y, w
+        ``(n, k)`` outputs and ``(n,)`` weights.
+    """
+
+    n: int
+    d: int
+    packed: NDArray[np.uint8] | None
+    plain: Floats | None
+    y: Floats
+    w: Weights
+
+    @classmethod
+    def of(cls, design: Design, y: Floats, w: Weights) -> Block:
+        """Pack ``design (n, d)``, ``y (n, k)``, ``w (n,)``."""
+        n, d = design.shape
+        if design.dtype != np.bool_:
+            return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
+        n_bytes = -(-d // 8)
+        padded = np.zeros((n, 8 * n_bytes), dtype=np.bool_)
+        padded[:, :d] = design
+        return cls(n, d, np.packbits(padded).reshape(n, n_bytes), None, y, w)
+
+    def design(self, start: int, stop: int) -> Design:
+        """Rows ``start`` to ``stop`` as they were given, ``(stop − start, d)``."""
+        if self.packed is None:
+            return np.asarray(self.plain)[start:stop]
+        bits = np.unpackbits(self.packed[start:stop], axis=1, count=self.d)
+        return bits.view(np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """All rows asked so far, in order. Adding returns a new object that shares the old blocks."""
+
+    blocks: tuple[Block, ...] = field(default=())
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(b.n for b in self.blocks)
+
+    def add(self, design: Design, y: Floats, w: Weights) -> Rows:
+        """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small blocks are joined."""
+        new = Block.of(design, y, w)
+        if not self.blocks or self.blocks[-1].n + new.n > MAX_CHUNK_ROWS:
+            return Rows((*self.blocks, new))
+        *others, last = self.blocks
+        y, w = np.concatenate([last.y, y]), np.concatenate([last.w, w])
+        if last.packed is not None and new.packed is not None:
+            bits = np.concatenate([last.packed, new.packed])
+            return Rows((*others, Block(len(y), new.d, bits, None, y, w)))
+        if last.plain is not None and new.plain is not None:
+            floats = np.concatenate([last.plain, new.plain])
+            return Rows((*others, Block(len(y), new.d, None, floats, y, w)))
+        return Rows((*self.blocks, new))
+
+    def even(self) -> Rows:
+        """Drop the last row if the number of rows is odd: pairs are kept whole."""
+        n = self.n // 2 * 2
+        if n == self.n:
+            return self
+        return Rows().add(self.design()[:n], self.y()[:n], self.w()[:n]) if n else Rows()
+
+    def chunks(self) -> Iterator[tuple[Design, Floats, Weights]]:
+        """Iterate over the rows in chunks of bounded size; masks as booleans."""
+        for b in self.blocks:
+            for s in spans(b.n, b.d):
+                yield b.design(s.start, s.stop), b.y[s], b.w[s]
+
+    def design(self) -> Design:
+        """All rows, ``(n, d)``."""
+        return np.concatenate([b.design(0, b.n) for b in self.blocks])
+
+    def y(self) -> Floats:
+        """All outputs, ``(n, k)``."""
+        return np.concatenate([b.y for b in self.blocks])
+
+    def w(self) -> Weights:
+        """All weights, ``(n,)``."""
+        return np.concatenate([b.w for b in self.blocks])
+
+
+def spans(n: int, d: int) -> Iterator[slice]:
+    """Cut n rows of d floats into chunks; all but the last have an even number of rows."""
+    step = min(max(CHUNK_BYTES // (8 * max(d, 1)), 256) & ~1, MAX_CHUNK_ROWS)
+    return (slice(s, min(s + step, n)) for s in range(0, n, step))
+
+
+def checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design, Floats, Weights]:
+    """Return the arguments of a fit as ``(n, d)``, ``(n, k)`` and ``(n,)`` arrays."""
+    z = np.asarray(z)
+    if z.dtype != np.bool_:
+        z = np.asarray(z, dtype=np.float64)
+    yy = np.asarray(y, dtype=np.float64)
+    if z.ndim != 2 or yy.ndim not in (1, 2) or len(z) != len(yy) or len(z) == 0:
+        msg = "Z must be (n, d) and y (n,) or (n, k) with the same n ≥ 1; "
+        msg += f"got {z.shape} and {yy.shape}"
+        raise InputError(msg)
+    yy = yy[:, None] if yy.ndim == 1 else yy
+    w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != (len(z),) or not np.all(np.isfinite(w)) or np.any(w < 0):
+        msg = f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}"
+        raise InputError(msg)
+    if not np.all(np.isfinite(yy)) or (z.dtype != np.bool_ and not np.all(np.isfinite(z))):
+        msg = "Z and y must be finite; remove NaN and infinity first"
+        raise InputError(msg)
+    return z, yy, w
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +184,11 @@ class History:
     base_by_row: Floats | None = None
     model: object = None
 
-    def spend(self, results: Sequence[Result], queries: int, **changes: Any) -> History:
-        """Return the history with the cost of ``results`` added, and other ``changes``."""
+    def spend(self, results: Sequence[Any], queries: int, **changes: Any) -> History:
+        """Return the history with the cost of ``results`` added, and other ``changes``.
+
+        Results have ``rows``, ``seconds`` and ``failed_rows``, as `credex.game.Result` has.
+        """
         return replace(
             self,
             n_queries=self.n_queries + queries,

@@ -12,9 +12,8 @@ from credex.cells import decode, encode_or_text
 from credex.errors import InputError
 from credex.estimators.base import Estimate
 from credex.explanation_base import ExplanationBase, Instance
-from credex.history import History
+from credex.history import Block, History, Rows
 from credex.posteriors import Belief, ErrorPosterior
-from credex.posteriors.rows import Block, Rows
 
 FORMAT = "credex-explanation"
 VERSION = 2

@@ -12,7 +12,7 @@ import numpy as np
 
 from credex.auto import DEAR_LOOK
 from credex.blackbox import BlackBox
-from credex.designs.design import Context, Design, resolve_sampler
+from credex.designs.design import LOGIT_CLIP, Context, Design, resolve_sampler
 from credex.designs.samplers import check_still_random
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
@@ -21,7 +21,6 @@ from credex.estimators.forecast import Forecast
 from credex.estimators.switch import Switch
 from credex.explanation import Explanation
 from credex.explanation_base import Instance
-from credex.game import LOGIT_CLIP
 from credex.history import History
 from credex.model_queue import ModelQueue
 from credex.options import Options, OptionsDict

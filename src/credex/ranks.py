@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from credex.posteriors import Belief
-from credex.posteriors.belief import root
+from credex.posteriors.student import root
 from credex.typing import Floats, Ints
 
 DRAWS = 1_000

@@ -13,9 +13,8 @@ from credex.designs.bernoulli import all_masks
 from credex.designs.shapley import ShapleySequence
 from credex.kernels import shapley_kernel
 from credex.posteriors import ExactPosterior, ShapleyPosterior, rows
-from credex.posteriors.geometry import Geometry
 from credex.posteriors.shapley import Noise
-from credex.posteriors.strata import strata
+from credex.posteriors.strata import Geometry, strata
 from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from credex.designs.bernoulli import BernoulliSequence
-from credex.designs.design import Context, Design, coalitions_of
-from credex.designs.samplers import Candidates, Predictive
+from credex.designs.design import Context, Design, coalition_query, coalitions_of, instance_query
+from credex.designs.samplers import Candidates, MaskStream, Predictive
 from credex.designs.shapley import Sequence, ShapleySequence
-from credex.designs.stream import MaskStream
 from credex.domains import Neighbourhood
 from credex.errors import BudgetError, InputError
-from credex.game import Query, Result, coalition_query, instance_query
+from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
 from credex.seeds import Purpose, child

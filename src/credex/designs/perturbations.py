@@ -9,14 +9,20 @@ from typing import Any, cast
 import numpy as np
 
 from credex.designs.bernoulli import BernoulliSequence
-from credex.designs.design import Context, Design, coalitions_of
-from credex.designs.samplers import Candidates
-from credex.designs.stream import MaskStream, PerturbationStream
+from credex.designs.design import (
+    ONE_ROW,
+    Context,
+    Design,
+    coalition_query,
+    coalitions_of,
+    instance_query,
+)
+from credex.designs.samplers import Candidates, MaskStream, PerturbationStream
 from credex.domains import Neighbourhood
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.domains.tabular.perturbed import Perturbations
 from credex.errors import InputError
-from credex.game import ONE_ROW, Query, Result, coalition_query, instance_query
+from credex.game import Query, Result
 from credex.history import History
 from credex.kernels import Exponential
 from credex.options import Options

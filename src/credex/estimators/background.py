@@ -8,9 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from credex.designs.coalitions import CoalitionDesign
-from credex.history import History
+from credex.history import History, Rows
 from credex.posteriors import Belief
-from credex.posteriors.rows import Rows
 from credex.typing import Floats, Outputs
 
 

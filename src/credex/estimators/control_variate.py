@@ -11,8 +11,7 @@ import numpy as np
 
 from credex.designs.coalitions import PROCESS_UNITS
 from credex.posteriors import Belief, ShapleyPosterior
-from credex.posteriors.geometry import Geometry
-from credex.posteriors.strata import strata
+from credex.posteriors.strata import Geometry, strata
 from credex.typing import Floats, Masks
 
 __all__ = ["NOTE", "corrected"]

@@ -19,8 +19,8 @@ from credex.posteriors import (
     LinearPosterior,
     ShapleyPosterior,
 )
-from credex.posteriors.geometry import Geometry
 from credex.posteriors.shapley import Noise
+from credex.posteriors.strata import Geometry
 from credex.typing import Floats, Masks, Outputs
 
 __all__ = ["Sparse", "sparse_exact_surrogate", "sparse_shapley", "sparse_surrogate"]

@@ -1,12 +1,10 @@
 """Posteriors: objects that answer. None of them chooses points."""
 
-from credex.posteriors.belief import Belief
 from credex.posteriors.exact import ExactPosterior
-from credex.posteriors.interval import Interval
 from credex.posteriors.linear import LinearPosterior
 from credex.posteriors.prior import Prior
 from credex.posteriors.shapley import ShapleyPosterior
-from credex.posteriors.student import ErrorPosterior
+from credex.posteriors.student import Belief, ErrorPosterior, Interval
 
 __all__ = [
     "Belief",

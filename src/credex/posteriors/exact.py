@@ -9,9 +9,8 @@ from math import comb
 import numpy as np
 
 from credex.errors import InputError
-from credex.posteriors.belief import Belief
 from credex.posteriors.regression import output_scale
-from credex.posteriors.student import LARGE_DOF, ErrorPosterior
+from credex.posteriors.student import LARGE_DOF, Belief, ErrorPosterior
 from credex.typing import Floats, Masks, Outputs, Weights
 
 

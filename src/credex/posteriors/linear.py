@@ -12,13 +12,11 @@ from numpy.typing import ArrayLike
 
 from credex.checks import check_level
 from credex.errors import InputError
-from credex.posteriors import sandwich
-from credex.posteriors.interval import Interval
+from credex.history import Rows, checked
+from credex.posteriors import regression
 from credex.posteriors.prior import Prior
-from credex.posteriors.regression import CONSTANT, Moments, centred, inverse, squared
-from credex.posteriors.rows import Rows, checked
-from credex.posteriors.sandwich import Influence
-from credex.posteriors.student import ErrorPosterior, quantile
+from credex.posteriors.regression import CONSTANT, Influence, Moments, centred, inverse, squared
+from credex.posteriors.student import ErrorPosterior, Interval, quantile
 from credex.typing import Design, Floats, Masks
 
 InterceptKind = Literal["flat", "none"]
@@ -298,10 +296,10 @@ class LinearPosterior:
         return np.asarray(self._rss * squared(self._scale) / self.robust_dof)
 
     def projected_meat(self) -> tuple[Floats, float, Floats]:
-        """Return `sandwich.projected_meat` of the rows, in units of the outputs."""
+        """Return `regression.projected_meat` of the rows, in units of the outputs."""
         squared(self._scale)  # an error if variances overflow
         rows = (replace(r, residual=r.residual * self._scale) for r in self._influences())
-        return sandwich.projected_meat(rows, self.d, self.k)
+        return regression.projected_meat(rows, self.d, self.k)
 
     @cached_property
     def _n_parameters(self) -> float:
@@ -318,7 +316,7 @@ class LinearPosterior:
         lam = self._precisions
         data_share = 1 - lam * self.v.diagonal()
         if (data_share < 1e-6).any():  # lost to cancellation: it is the diagonal of VG, too
-            exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), sandwich.TINY)
+            exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), regression.TINY)
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
 
@@ -328,13 +326,13 @@ class LinearPosterior:
         for z, y, w in centred(self.rows, self._centred):
             influence = z @ self.v
             leverage = w * (np.einsum("ij,ij->i", influence, z) + self._intercept_leverage)
-            yield Influence(z, w, influence, y - z @ unbiased, sandwich.slack(leverage))
+            yield Influence(z, w, influence, y - z @ unbiased, regression.slack(leverage))
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
         """HC3 covariance ``(d, d, k)``, and factors ``(d,)`` for variances from few rows."""
-        out, rows = sandwich.hc3(self._influences(), self.d, self.k, self.cluster)
-        return out, sandwich.few_rows_factors(rows, self.robust_dof)
+        out, rows = regression.hc3(self._influences(), self.d, self.k, self.cluster)
+        return out, regression.few_rows_factors(rows, self.robust_dof)
 
     def _robust(self, fraction: float) -> Floats:
         """Robust covariance ``(d, d, k)`` of outputs divided by their scale."""
@@ -344,7 +342,7 @@ class LinearPosterior:
         out *= np.outer(root, root)[:, :, None]
         i = self.unidentified.nonzero()[0]
         if len(i):  # the paper's variance, but at least that of the outputs
-            near = self.moments.yy / max(self.moments.weight, sandwich.TINY)
+            near = self.moments.yy / max(self.moments.weight, regression.TINY)
             spread = np.maximum(near, (self.rows.y() / self._scale).var(axis=0))
             out[i, i] += np.maximum(np.outer(self.v.diagonal()[i], self._scale2), spread)
         return out

@@ -28,14 +28,13 @@ from functools import cached_property
 
 import numpy as np
 
-from credex.posteriors.belief import Belief
 from credex.posteriors.cross_validation import block_scale, effective_rows, leave_one_out
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.interval_rules import IntervalRule
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
-from credex.posteriors.student import heavier
+from credex.posteriors.student import Belief, heavier
 from credex.typing import Design, Floats, Ints
 
 __all__ = ["Conditioned", "Observations", "ProcessPosterior", "fit_kernel"]

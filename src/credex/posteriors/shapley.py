@@ -8,12 +8,9 @@ from itertools import chain
 
 import numpy as np
 
-from credex.posteriors.belief import Belief
-from credex.posteriors.geometry import Geometry
-from credex.posteriors.interval import Interval
-from credex.posteriors.regression import output_scale, squared
-from credex.posteriors.sandwich import covariance, slack
-from credex.posteriors.student import ErrorPosterior
+from credex.posteriors.regression import covariance, output_scale, slack, squared
+from credex.posteriors.strata import Geometry
+from credex.posteriors.student import Belief, ErrorPosterior, Interval
 from credex.typing import Design, Floats, Masks, Outputs
 
 ENOUGH_SPARE = 10.0
