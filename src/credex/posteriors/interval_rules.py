@@ -63,7 +63,7 @@ CHOSEN_PAIRS = IntervalRule(
 NOISY_PAIRS = replace(CHOSEN_PAIRS, inflation=1.5)  # part of the misfit is noise, and known
 FEW_RANDOM_PAIRS = replace(CHOSEN_PAIRS, inflation=3.0)  # with 2: .86 on digits, .90 on boosting
 RANDOM_PAIRS = IntervalRule(
-    rows_per_dof=8,  # a sandwich knows its scale better
+    rows_per_dof=8,  # with a sandwich the scale is better known
     max_dof=10.0,
     tail_dof=4.0,
     first=1,
@@ -80,7 +80,7 @@ FEW_COALITIONS = replace(
     looks=LOOKS,
     sandwich=False,
 )
-MASKS = IntervalRule(  # instead of the sandwich, an inflation of 0.75 covered .87 on other games
+MASKS = IntervalRule(  # an inflation of 0.75 in place of the sandwich covered .87 on other games
     rows_per_dof=16, max_dof=30.0, looks=LOOKS, in_sample=True, sandwich=True
 )
 POOL = IntervalRule(  # a sandwich would count chance replacements in a row: up to twice too wide
