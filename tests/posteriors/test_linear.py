@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from credex import InputError, LinearPosterior, Prior, perturbations_to_go
-from credex.posteriors import sandwich
 from tests.needs import need
 
 
@@ -253,7 +252,7 @@ def test_a_variance_from_few_rows_is_wider(monkeypatch):
     y = rng.normal(size=300)
     p, again = (LinearPosterior.fit(z, y, prior=Prior(precision=1e-6)) for _ in range(2))
     variance = np.diag(p.robust_covariance())
-    monkeypatch.setattr(sandwich, "ENOUGH_ROWS", 0.0)  # no widening
+    monkeypatch.setattr(regression, "ENOUGH_ROWS", 0.0)  # no widening
     factor = variance / np.diag(again.robust_covariance())
     few, many = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
     assert factor[2] == pytest.approx((few / many) ** 2, rel=0.05)

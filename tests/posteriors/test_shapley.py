@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import credex as cx
+from credex import history as rows
 from credex.designs.bernoulli import all_masks
 from credex.designs.shapley import ShapleySequence
 from credex.kernels import shapley_kernel
-from credex.posteriors import ExactPosterior, ShapleyPosterior, rows
+from credex.posteriors import ExactPosterior, ShapleyPosterior
 from credex.posteriors.shapley import Noise
 from credex.posteriors.strata import Geometry, strata
 from tests.games import brute_shapley, random_game, shapley, smooth_game, table_game

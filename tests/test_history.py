@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from credex import LinearPosterior, Prior
+from credex import history as packed_rows
 from credex.history import MAX_CHUNK_ROWS, Rows, spans
-from credex.posteriors import rows as packed_rows
 
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 12, 64, 65])

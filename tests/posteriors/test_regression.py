@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from credex import LinearPosterior, Prior
-from credex.posteriors import sandwich
 from credex.posteriors.regression import inverse
 
 
@@ -131,7 +130,7 @@ def test_a_strong_prior_leaves_the_count_of_rows_its_digits(monkeypatch):
     y, w = rng.normal(size=900), np.where(np.arange(900) < 3, 1e-9, 1.0)
     p, again = (LinearPosterior.fit(z, y, w, prior=Prior(precision=1e6)) for _ in range(2))
     variance = p.robust_covariance()[2, 2]
-    monkeypatch.setattr(sandwich, "ENOUGH_ROWS", 0.0)  # no widening
+    monkeypatch.setattr(regression, "ENOUGH_ROWS", 0.0)  # no widening
     few, many = stats.t.ppf(0.975, [4, p.robust_dof])  # three rows and one more
     expected = (few / many) ** 2
     assert variance / again.robust_covariance()[2, 2] == pytest.approx(expected, rel=1e-3)
