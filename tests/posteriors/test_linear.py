@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from credex import InputError, LinearPosterior, Prior, perturbations_to_go
+from credex.posteriors import regression
 from tests.needs import need
 
 

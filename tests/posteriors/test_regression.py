@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from credex import LinearPosterior, Prior
+from credex.posteriors import regression
 from credex.posteriors.regression import inverse
 
 
