@@ -208,3 +208,53 @@ def test_units_of_lime_are_stated():
     ):
         assert set(e.units) == {unit}
         assert unit in str(e)
+
+
+def test_dir_shows_the_public_names_only():
+    assert sorted(dir(cx)) == sorted(cx.__all__)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("num_samples", "queries"),
+        ("nsamples", "queries"),
+        ("num_features", "features"),
+        ("random_state", "seed"),
+        ("levels", "level"),
+        ("witdh", "width"),
+    ],
+)
+def test_hints_point_at_what_was_meant(given, meant):
+    X = numbers()
+    with pytest.raises(cx.InputError, match=f"did you mean '{meant}'"):
+        cx.BayesSHAP(lambda r: r[:, 0], X).explain(X[0], **{given: 3})
+
+
+def test_reprs_are_one_line():
+    explainer = cx.BayesLIME(table_game(smooth_game(9, 0)), cx.Masks(9))
+    forecast = explainer.forecast(width=0.1, seed_queries=60)
+    for thing in (explainer, forecast, forecast.asked, forecast.asked.history):
+        assert len(repr(thing).splitlines()) == 1
+        assert len(repr(thing)) < 200
+    assert "BayesLIME" in repr(explainer)
+    assert "more queries" in repr(forecast)
+
+
+def test_every_option_is_listed_in_the_help_of_explain():
+    from dataclasses import fields
+
+    from credex.options import Options
+
+    for option in fields(Options):
+        assert f"``{option.name}``" in cx.BayesSHAP.explain.__doc__, option.name
+
+
+@pytest.mark.parametrize("d", [500, 1200])
+def test_the_default_ceiling_is_the_documented_one(d):
+    """2,000 queries, or the fewest that a fit takes if that is more."""
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=d)
+    explainer = cx.BayesSHAP(lambda z: np.tanh(z @ weights / 5) * 3 + z @ weights, cx.Masks(d))
+    e = explainer.explain(stop=cx.RelativeWidth(1e-9))
+    assert e.n_queries <= max(2000, 2 + 1 + 2 * (d + 1))

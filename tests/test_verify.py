@@ -58,3 +58,10 @@ def test_nothing_to_check():
 def test_bad_n(n):
     with pytest.raises(cx.InputError, match="n must"):
         SHAP.verify(X, n)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_few_rows_are_too_few_to_tell(n):
+    v = SHAP.verify(X, n, queries=60)
+    assert "too few rows to tell" in str(v)
+    assert "nan" not in str(v)

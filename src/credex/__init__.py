@@ -90,3 +90,8 @@ __all__ = [
     "perturbations_to_go",
     "shapley_kernel",
 ]
+
+
+def __dir__() -> list[str]:
+    """Show the public names only."""
+    return list(__all__)

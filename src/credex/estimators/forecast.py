@@ -43,7 +43,7 @@ Spread = Callable[[float], tuple[Floats, float]]
 """Rows (or units) in all → scale ``(d, k)`` of the features and degrees of freedom."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Forecast:
     """How much further it is to a width (perturbations-to-go).
 
@@ -78,6 +78,9 @@ class Forecast:
     def total(self) -> float:
         """Spent and still to ask."""
         return self.n_queries + self.queries
+
+    def __repr__(self) -> str:
+        return f"<Forecast: {self}>"
 
     def __str__(self) -> str:
         if not np.isfinite(self.queries):
