@@ -126,8 +126,8 @@ class Preparation(ABC):
             if options.posterior == "auto" and start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
         resolved = self._resolved(options)
-        if resolved.prior is not None:
-            resolved.prior.check(len(nb.names))
+        if options.prior is not None:
+            options.prior.check(len(nb.names))
         design, estimator, switch, why = self._pieces(nb, goals, resolved, history)
         if start is not None:
             sampler = design.options.sampler
@@ -151,10 +151,9 @@ class Preparation(ABC):
         nb, h = run.design.neighbourhood, state.history
         k = 1 if h.full is None else len(h.full)
         estimate = state.estimate or Estimate.unknown(len(nb.names), k)
+        notes += estimate.notes
         if not estimate.exact and fits_exactly(estimate.belief):
-            notes = (*notes, *estimate.notes, WITHOUT_REMAINDER)
-        else:
-            notes = (*notes, *estimate.notes)
+            notes += (WITHOUT_REMAINDER,)
         if h.failed_rows:
             notes += (f"{h.failed_rows:,} model rows were sent in calls that failed",)
         instance = Instance(

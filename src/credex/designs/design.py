@@ -228,29 +228,26 @@ class Design(ABC):
 
     def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
         """Return the history after the results of a request; missing values are left out."""
+        changes: dict[str, Any] = {}
         ends, rest = results[: request.ends], list(results[request.ends :])
-        if ends:
-            h = self._absorb_ends(h, ends)
-        if request.repeat:
-            again = rest.pop(0)
-            answered = again.y is not None
-            cost = self.repeat_cost if answered else 0
-            h = h.spend([again], cost, checked=h.checked or answered)
-        if rest and request.candidates is not None:
-            found, changes, n = rest[0], {}, 0
-            if found.y is not None and found.n and h.full is not None:
-                y = self.linked(same_outputs(found.y, h.full))
-                n = len(y)
-                whole = n == len(request.candidates)
-                some = request.candidates if whole else request.candidates.pick(np.arange(n))
-                changes = self.absorb_rows(h, some, y, found, whole=whole)
-            h = h.spend([found], n, **changes)
-        return h
+        queries = 0
+        if ends and all(r.y is not None for r in ends):
+            changes |= self._end_changes(h, ends)
+            queries += self.end_queries * len(ends) // len(self.end_pair())
+        if request.repeat and rest.pop(0).y is not None:
+            changes["checked"] = True
+            queries += self.repeat_cost
+        full = changes.get("full", h.full)
+        if rest and request.candidates is not None and rest[0].y is not None and full is not None:
+            y = self.linked(same_outputs(rest[0].y, full))
+            whole = len(y) == len(request.candidates)
+            some = request.candidates if whole else request.candidates.pick(np.arange(len(y)))
+            changes |= self.absorb_rows(h, some, y, rest[0], whole=whole)
+            queries += len(y)
+        return h.spend(results, queries, **changes)
 
-    def _absorb_ends(self, h: History, ends: Sequence[Result]) -> History:
-        """Take in the values of the empty and the full coalition, if all were answered."""
-        if any(r.y is None for r in ends):
-            return h.spend(ends, 0)
+    def _end_changes(self, h: History, ends: Sequence[Result]) -> dict[str, Any]:
+        """Return what the values of the empty and the full coalition change."""
         each = len(self.end_pair())
         known = [[r.y for r in ends[i::each] if r.y is not None] for i in range(each)]
         values = [self.linked(np.concatenate(ys)) for ys in known]
@@ -258,12 +255,12 @@ class Design(ABC):
             shapes = " and ".join(str(v.shape[1]) for v in values)
             msg = f"the model returned {shapes} outputs for the background and the instance"
             raise ModelOutputError(msg)
-        changes: dict[str, Any] = {"full": values[0][0]}
-        if each == 2:
-            changes = h.with_ends(*values, noisy=self.options.noisy)
-            if ends[0].by_row is not None:
-                changes["base_by_row"] = ends[0].by_row[0]
-        return h.spend(ends, self.end_queries * len(ends) // each, **changes)
+        if each == 1:
+            return {"full": values[0][0]}
+        changes = h.with_ends(*values, noisy=self.options.noisy)
+        if ends[0].by_row is not None:
+            changes["base_by_row"] = ends[0].by_row[0]
+        return changes
 
     def check_repeat(self, h: History, request: Request, results: Sequence[Result]) -> None:
         """Raise if the model gave another answer for f(x) the second time."""

@@ -99,7 +99,7 @@ class SurrogateEstimator(Estimator):
                 share = self.fraction(h)
                 found = sparse_surrogate(h, p, o, lambda q: self.belief_of(q, share), belief)
                 belief, intercept, error, r2, selected = found
-            else:
+            elif constant.fixed.any():
                 belief.scale[constant.fixed] = belief.scale[:, constant.fixed] = 0.0
         if o.noisy:
             belief = nonzero_width(belief, h.full)
@@ -111,7 +111,7 @@ class SurrogateEstimator(Estimator):
     def unidentified(self, h: History) -> Unidentified:
         """Features that are constant over all rows asked."""
         p = self.posterior(h)
-        if not isinstance(p, LinearPosterior):
+        if not isinstance(p, LinearPosterior) or not p.unidentified.any():
             return Unidentified.none(self.d)
         return Unidentified.of(self.design.neighbourhood, p.unidentified, p.moments.z_mean > 0.5)
 
