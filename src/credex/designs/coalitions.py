@@ -37,7 +37,7 @@ PROCESS_UNITS = 1_000
 class CoalitionDesign(Design):
     """One instance and its coalitions."""
 
-    end_queries = 2
+    end_queries = n_ends = 2
 
     def __init__(
         self, nb: Neighbourhood, options: Options, context: Context, history: History

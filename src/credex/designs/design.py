@@ -105,6 +105,8 @@ class Design(ABC):
     """Whether the perturbations can be listed."""
     end_queries: int
     """Queries that the empty and the full coalition cost."""
+    n_ends = 1
+    """Queries of `end_pair`: 2 with an empty coalition."""
     ends_suffice = False
     """Whether the empty and the full coalition are all there is to ask."""
 
@@ -209,7 +211,7 @@ class Design(ABC):
         """Return what to ask: the ends so many times, and the candidates."""
         n = 0 if candidates is None else len(candidates)
         ends += self.extra_ends(h, n, ceiling) if n else 0
-        queries = self.end_pair() * ends
+        queries = self.end_pair() * ends if ends else []
         n_ends = len(queries)
         wanted = not h.checked or (self.recheck and not self.repeat_cost)
         repeat = not self.options.noisy and wanted and self._repeats_now(h, n, ceiling)
@@ -233,7 +235,7 @@ class Design(ABC):
         queries = 0
         if ends and all(r.y is not None for r in ends):
             changes |= self._end_changes(h, ends)
-            queries += self.end_queries * len(ends) // len(self.end_pair())
+            queries += self.end_queries * len(ends) // self.n_ends
         if request.repeat and rest.pop(0).y is not None:
             changes["checked"] = True
             queries += self.repeat_cost
@@ -248,7 +250,7 @@ class Design(ABC):
 
     def _end_changes(self, h: History, ends: Sequence[Result]) -> dict[str, Any]:
         """Return what the values of the empty and the full coalition change."""
-        each = len(self.end_pair())
+        each = self.n_ends
         known = [[r.y for r in ends[i::each] if r.y is not None] for i in range(each)]
         values = [self.linked(np.concatenate(ys)) for ys in known]
         if any(v.shape != values[0].shape for v in values):
