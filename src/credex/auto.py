@@ -1,4 +1,4 @@
-"""What ``"auto"`` takes: pure functions of d, the budget, the cost of a query and forecasts.
+"""``posterior="auto"``: pure functions of d, the budget, the cost of a query and forecasts.
 
 Nothing here reads a clock, so that the same seed gives the same numbers. Seconds are those of one
 core that multiplies two 2000×2000 matrices in 0.35 s; `make bench-cost` measures how close to the
@@ -9,38 +9,34 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-DEAR = 2.5e-3
-"""From this cost of a query on a run to a width begins with the Gaussian process.
+PROCESS_FIRST = 2.5e-3
+"""Cost of a query from which a run to a width begins with the Gaussian process.
 
-It may be done before the regression can have a first look. Below, the regression has that look
-(its arithmetic is next to nothing), and then forecasts decide.
+It may be done before the regression can have a first look. Below, the regression looks first (its
+arithmetic costs next to nothing), and then forecasts decide.
 """
 
 DEAR_LOOK = 5e-4
-"""From this cost of a query on such a run looks first after three queries a feature, not four."""
+"""Cost of a query from which such a run looks after three queries a feature instead of four."""
 
-GAIN = 5.0
-"""Further queries the regression would need for each that the process is given (median, measured).
+QUERY_RATIO = 5.0
+"""Queries the regression needs for each of the process (median over the benchmark games)."""
 
-A budget is a promise about queries, not about error: the process is worth its time if the
-regression would spend more on those.
-"""
+PROBE_FITS = 2.0
+"""The process is fitted once the rest of the regression would take as long as this many fits."""
 
-PROBE = 2.0
-"""The process is asked how far it has got once the regression's rest takes this many fits of it."""
+MIN_QUERIES = 150
+"""Queries from which a forecast that says the width is out of reach is believed."""
 
-RIPE = 150
-"""Queries from which a forecast is believed that says the width is out of reach."""
+MAX_FEATURES = 60
+"""Maximum number of features for which the process is chosen."""
 
-GP_PLAYERS = 60
-"""Most features for which the process's intervals are used unasked."""
-
-GP_QUERIES = 2_000
-"""Most queries for which it is: its cost grows with the cube."""
+MAX_QUERIES = 2_000
+"""Maximum number of queries for which it is: its cost grows with the cube."""
 
 
 class Choice(NamedTuple):
-    """What was chosen and why; ``open``: a look at the widths may still change it."""
+    """The posterior that was chosen and why; ``open``: forecasts may still change it."""
 
     posterior: Literal["linear", "gp"]
     why: str
@@ -75,14 +71,14 @@ def choose_posterior(
     if query_seconds is None:
         return Choice("linear", "linear posterior: the cost of a query is not known")
     cost = _milliseconds(query_seconds)
-    if d > GP_PLAYERS:
-        return Choice("linear", f"linear posterior: more than {GP_PLAYERS} features")
-    if fixed and budget > GP_QUERIES:
-        return Choice("linear", f"linear posterior: a budget above {GP_QUERIES:,} queries")
-    if fixed and GAIN * budget * query_seconds < run_seconds(budget):
-        why = f"linear posterior: at {cost} more queries cost less than thinking"
+    if d > MAX_FEATURES:
+        return Choice("linear", f"linear posterior: more than {MAX_FEATURES} features")
+    if fixed and budget > MAX_QUERIES:
+        return Choice("linear", f"linear posterior: a budget above {MAX_QUERIES:,} queries")
+    if fixed and QUERY_RATIO * budget * query_seconds < run_seconds(budget):
+        why = f"linear posterior: at {cost} more queries cost less than the arithmetic"
         return Choice("linear", why)
-    if not fixed and (query_seconds < DEAR or budget > GP_QUERIES):
+    if not fixed and (query_seconds < PROCESS_FIRST or budget > MAX_QUERIES):
         why = f"begun with the linear posterior: at {cost} a first look costs least with it"
         return Choice("linear", why, open=True)
     return Choice("gp", f"Gaussian process: at {cost} fewer queries pay")
@@ -110,14 +106,14 @@ class Prospect(NamedTuple):
 
 def worth_fitting(p: Prospect) -> bool:
     """Whether to fit the process, only to hear how many queries it would need."""
-    if p.n > GP_QUERIES:
+    if p.n > MAX_QUERIES:
         return False
-    return out_of_reach(p) or p.more * p.query_seconds > PROBE * fit_seconds(p.n)
+    return out_of_reach(p) or p.more * p.query_seconds > PROBE_FITS * fit_seconds(p.n)
 
 
 def out_of_reach(p: Prospect) -> bool:
     """Whether the budget ends before the regression gets there, surely or, past half, likely."""
-    return (p.n >= RIPE and p.least > p.left) or (p.n >= p.left and p.more > p.left)
+    return (p.n >= MIN_QUERIES and p.least > p.left) or (p.n >= p.left and p.more > p.left)
 
 
 def switch_reason(p: Prospect, process: float) -> str | None:
@@ -126,13 +122,13 @@ def switch_reason(p: Prospect, process: float) -> str | None:
     It does if the regression cannot reach the width within the budget, or takes more seconds to.
     """
     after = p.n + process
-    if after > GP_QUERIES or process > p.left:
+    if after > MAX_QUERIES or process > p.left:
         return None
     from_here = f"Gaussian process from query {p.n:.0f} on"
     if out_of_reach(p):
         return f"{from_here}: the regression needs more than the {p.left:,.0f} queries left"
-    thinking = run_seconds(after) - run_seconds(p.n)
-    if p.more * p.query_seconds <= process * p.query_seconds + thinking:
+    arithmetic = run_seconds(after) - run_seconds(p.n)
+    if p.more * p.query_seconds <= process * p.query_seconds + arithmetic:
         return None
     return f"{from_here}: at {_milliseconds(p.query_seconds)} fewer queries pay"
 

@@ -45,7 +45,7 @@ class Candidates:
 
 
 class Stream(Protocol):
-    """Where candidates come from; masks taken and not chosen come back when all others are gone."""
+    """Where candidates come from; masks not chosen are offered again when all others are gone."""
 
     def take(self, n: int) -> Candidates:
         """Take the next ``n`` candidates; fewer only if there are no more.
@@ -80,9 +80,9 @@ class Sampler(Protocol):
 
 
 def checked(chosen: Candidates, n: int, *, paired: bool, trusted: bool = False) -> Candidates:
-    """Return at most ``n`` of what a sampler chose; complain if it is no choice at all.
+    """Return at most ``n`` of what a sampler chose; raise if it returned something else.
 
-    ``trusted``: the sampler is known to hand on pairs as they come.
+    ``trusted``: the sampler is known to return whole pairs.
     """
     if not isinstance(chosen, Candidates):
         msg = f"the sampler's select() must return candidates (pool.pick(…)), not {type(chosen)}"
@@ -98,7 +98,7 @@ def checked(chosen: Candidates, n: int, *, paired: bool, trusted: bool = False) 
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Candidates as they come: every mask alone."""
+    """Candidates in the order of the seed, every mask alone."""
 
     paired: bool = False
     uniform: bool = True
@@ -107,25 +107,20 @@ class Random:
     def select(
         self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator
     ) -> Candidates:
-        """Take the next ``n``."""
+        """Take the next ``n``, of pairs the next ``n // 2``."""
         del posterior, rng
-        return stream.take(n)
+        return stream.take(n - n % 2 if self.paired else n)
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
-    """Every mask with its complement: interactions of even order cancel."""
+class Paired(Random):
+    """Candidates in the order of the seed, every mask with its complement.
+
+    Interactions of even order cancel in the difference of a pair.
+    """
 
     paired: bool = True
-    uniform: bool = True
     name: str = "paired"
-
-    def select(
-        self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator
-    ) -> Candidates:
-        """Take the next ``n // 2`` pairs."""
-        del posterior, rng
-        return stream.take(n - n % 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +189,8 @@ def check_still_random(before: str, sampler: Sampler, name: str) -> None:
         raise InputError(msg)
 
 
-READ = 256
-"""Units read from a sequence at least, while known ones are skipped."""
+MIN_READ = 256
+"""Units read from a sequence at a time while known ones are skipped."""
 
 
 class MaskStream:
@@ -229,7 +224,7 @@ class MaskStream:
         if repeat and known is not None and len(self._known) >= sequence.capacity:
             self._known, self._at = set(), int(len(known) % sequence.capacity)
         self._taken: Candidates | None = None
-        self._left: list[Masks] = []  # looked at and not chosen: for when the sequence ends
+        self._left: list[Masks] = []
 
     def take(self, n: int) -> Candidates:
         """Take the next ``n`` masks; of a paired sequence ``n // 2`` pairs z, 1−z."""
@@ -241,7 +236,7 @@ class MaskStream:
             parts.append(self._leftovers(int(self.recycle * units)))
             have = len(parts[0])
         while have < units:
-            want = units - have if not self._known else max(units - have, READ)
+            want = units - have if not self._known else max(units - have, MIN_READ)
             got = self.sequence.units(self._at, self._at + want)
             if len(got) == 0 and self._left:
                 parts.append(self._leftovers(units - have))
@@ -282,7 +277,7 @@ class MaskStream:
         return left[:n]
 
     def keep_rest(self, chosen: Candidates) -> None:
-        """Put what was taken last and not chosen aside."""
+        """Keep what was taken last and not chosen, for when the sequence ends."""
         taken = self._taken
         if taken is None or len(chosen) == len(taken):
             return
@@ -296,31 +291,18 @@ class PerturbationStream:
     def __init__(self, neighbourhood: Neighbourhood, seed: int, start: int = 0) -> None:
         self.neighbourhood = cast("TabularNeighbourhood", neighbourhood)
         self.seed, self.at = seed, start
+        self.first = start
+        """Position of the first perturbation taken last."""
         self._last: Perturbations | None = None
-        self._taken: Candidates | None = None
-        self._first = start
 
     def take(self, n: int) -> Candidates:
         """Take the next ``n`` perturbed rows."""
-        p = self.neighbourhood.perturb(self.seed, self.at, self.at + n)
-        self._last, self._first = p, self.at
-        self._taken = Candidates(p.design, np.arange(self.at, self.at + n))
-        self.at += n
-        return self._taken
+        self._last = self.neighbourhood.perturb(self.seed, self.at, self.at + n)
+        self.first, self.at = self.at, self.at + n
+        return Candidates(self._last.design, np.arange(self.first, self.at))
 
     def drawn(self, candidates: Candidates) -> tuple[Perturbations, bool]:
         """Return the perturbations the candidates were taken from, and whether they are all."""
-        if self._last is None:  # pragma: no cover - candidates come from take
-            msg = "nothing was taken"
-            raise AssertionError(msg)
-        if candidates is self._taken:
-            return self._last, True
-        whole = len(candidates) == len(self._last) and bool(
-            np.all(candidates.position == np.arange(self._first, self._first + len(candidates)))
-        )
-        return self._last, whole
-
-    @property
-    def first(self) -> int:
-        """Position of the first perturbation taken last."""
-        return self._first
+        drawn = cast("Perturbations", self._last)
+        expected = np.arange(self.first, self.first + len(drawn))
+        return drawn, np.array_equal(candidates.position, expected)
