@@ -18,7 +18,7 @@ from credex.estimators.switch import Switch
 from credex.explainer import Explainer
 from credex.history import History
 from credex.options import Options
-from credex.posteriors.strata import FLAT
+from credex.posteriors.shapley import FLAT
 from credex.stopping import Goals
 
 __all__ = ["BayesSHAP"]

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.posteriors.strata import strata
+from credex.posteriors.shapley import strata
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 

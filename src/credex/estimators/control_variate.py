@@ -11,7 +11,7 @@ import numpy as np
 
 from credex.designs.coalitions import PROCESS_UNITS
 from credex.posteriors import Belief, ShapleyPosterior
-from credex.posteriors.strata import Geometry, strata
+from credex.posteriors.shapley import Geometry, strata
 from credex.typing import Floats, Masks
 
 __all__ = ["NOTE", "corrected"]

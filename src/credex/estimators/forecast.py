@@ -18,7 +18,7 @@ from credex.checks import check_level, check_width
 from credex.errors import InputError
 from credex.history import History
 from credex.posteriors import LinearPosterior, ShapleyPosterior
-from credex.posteriors.strata import strata
+from credex.posteriors.shapley import strata
 from credex.posteriors.student import quantile
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats

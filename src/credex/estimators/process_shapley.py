@@ -22,7 +22,7 @@ from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.functionals import ShapleyFromCoalitions, ShapleyFromPairs
 from credex.posteriors.process import Conditioned, Observations, ProcessPosterior, fit_kernel
-from credex.posteriors.strata import strata
+from credex.posteriors.shapley import strata
 from credex.posteriors.student import quantile
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks

@@ -35,8 +35,7 @@ from credex.history import History
 from credex.kernels import shapley_kernel
 from credex.options import Options
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPosterior
-from credex.posteriors.shapley import Noise
-from credex.posteriors.strata import Geometry, strata
+from credex.posteriors.shapley import Geometry, Noise, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks, Outputs
 

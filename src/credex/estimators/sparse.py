@@ -19,8 +19,7 @@ from credex.posteriors import (
     LinearPosterior,
     ShapleyPosterior,
 )
-from credex.posteriors.shapley import Noise
-from credex.posteriors.strata import Geometry
+from credex.posteriors.shapley import Geometry, Noise
 from credex.typing import Floats, Masks, Outputs
 
 __all__ = ["Sparse", "sparse_exact_surrogate", "sparse_shapley", "sparse_surrogate"]

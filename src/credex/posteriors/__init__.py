@@ -2,7 +2,7 @@
 
 from credex.posteriors.exact import ExactPosterior
 from credex.posteriors.linear import LinearPosterior
-from credex.posteriors.prior import Prior
+from credex.posteriors.regression import Prior
 from credex.posteriors.shapley import ShapleyPosterior
 from credex.posteriors.student import Belief, ErrorPosterior, Interval
 

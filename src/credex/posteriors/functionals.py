@@ -19,7 +19,8 @@ from credex.posteriors import interval_rules as rules
 from credex.posteriors.interval_rules import IntervalRule
 from credex.posteriors.kernel import Inputs, Kernel, solve_lower
 from credex.posteriors.mask_sums import MaskSums, ShapleySums, SurrogateSums
-from credex.posteriors.shapley import sandwich_total
+from credex.posteriors.regression import slack
+from credex.posteriors.shapley import Geometry
 from credex.typing import Design, Floats
 
 __all__ = [
@@ -151,10 +152,17 @@ class ShapleyFromCoalitions(Functional):
         return found
 
     def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
-        """Of a Shapley regression on all rows but the first, which are in every run."""
+        """Of a Shapley regression on all rows but the first, which are in every run.
+
+        The hyper-parameters did see the rows left out, so that this is a lower bound. Pairs are
+        corrected for leverage, single coalitions are not.
+        """
         del noisy
-        rows = slice(self.n_ends, None)
-        return sandwich_total(inputs.on[rows], np.sqrt(square[rows]), paired=self.odd)
+        g = Geometry.of(inputs.on[self.n_ends :], paired=self.odd, uniform=True)
+        variance = g.finite_population_correction[:, None] * square[self.n_ends :]
+        if self.odd:
+            variance = variance / slack(g.leverage)[:, None]
+        return np.asarray(np.trace(g.sandwich(variance)))
 
     def _enough(self, n: int) -> bool:
         return bool(n - self.n_ends >= rules.SANDWICH_ROWS * self.d)

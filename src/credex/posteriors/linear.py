@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,20 @@ from numpy.typing import ArrayLike
 from credex.checks import check_level
 from credex.errors import InputError
 from credex.history import Rows, checked
-from credex.posteriors import regression
-from credex.posteriors.prior import Prior
-from credex.posteriors.regression import CONSTANT, Influence, Moments, centred, inverse, squared
+from credex.posteriors.regression import (
+    CONSTANT,
+    TINY,
+    Moments,
+    Prior,
+    effective_rows,
+    few_rows_factors,
+    inverse,
+    sandwich,
+    slack,
+    squared,
+)
 from credex.posteriors.student import ErrorPosterior, Interval, quantile
-from credex.typing import Design, Floats, Masks
+from credex.typing import Design, Floats, Masks, Weights
 
 InterceptKind = Literal["flat", "none"]
 
@@ -52,7 +61,6 @@ class LinearPosterior:
     True
     """
 
-    moments: Moments
     rows: Rows
     prior: Prior
     intercept_kind: InterceptKind
@@ -78,40 +86,43 @@ class LinearPosterior:
         rows = Rows().add(*checked(Z, y, weights))
         prior = Prior() if prior is None else prior
         prior.check(rows.blocks[0].d)
-        squeeze = np.asarray(y).ndim == 1
-        return cls(Moments.of(rows), rows, prior, intercept, squeeze, cluster)
+        return cls(rows, prior, intercept, np.asarray(y).ndim == 1, cluster)
 
     @classmethod
     def of_rows(
         cls, rows: Rows, *, prior: Prior, intercept: InterceptKind, cluster: int = 1
     ) -> LinearPosterior:
         """Fit on rows that were checked and packed before; arrays keep their last axis."""
-        return cls(Moments.of(rows), rows, prior, intercept, squeeze=False, cluster=cluster)
+        return cls(rows, prior, intercept, squeeze=False, cluster=cluster)
 
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
-        """Return the posterior after further rows; costs O(n·d²) for n new rows."""
+        """Return the posterior after further rows."""
         z, yy, w = checked(Z, y, weights)
         if z.shape[1] != self.d or yy.shape[1] != self.k:
             msg = f"update needs {self.d} columns and {self.k} outputs; "
             msg += f"got {z.shape[1]} and {yy.shape[1]}"
             raise InputError(msg)
-        moments = self.moments + Moments.of(Rows().add(z, yy, w))
-        return replace(self, moments=moments, rows=self.rows.add(z, yy, w))
+        return replace(self, rows=self.rows.add(z, yy, w))
 
     @property
     def n(self) -> int:
         """Number of rows N."""
-        return self.moments.n
+        return self.rows.n
 
     @property
     def d(self) -> int:
         """Number of features."""
-        return len(self.moments.z_mean)
+        return self.rows.blocks[0].d
 
     @property
     def k(self) -> int:
         """Number of outputs."""
-        return len(self.moments.y_mean)
+        return int(self.rows.blocks[0].y.shape[1])
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Weighted means and centred cross products of the rows."""
+        return Moments.of(self.rows)
 
     # -- the closed form, of outputs divided by their scale ------------------------------------
 
@@ -296,10 +307,26 @@ class LinearPosterior:
         return np.asarray(self._rss * squared(self._scale) / self.robust_dof)
 
     def projected_meat(self) -> tuple[Floats, float, Floats]:
-        """Return `regression.projected_meat` of the rows, in units of the outputs."""
-        squared(self._scale)  # an error if variances overflow
-        rows = (replace(r, residual=r.residual * self._scale) for r in self._influences())
-        return regression.projected_meat(rows, self.d, self.k)
+        """Meat of the sandwich from unbiased squared residuals e²/(1−h), for forecasts.
+
+        Returns
+        -------
+        meat
+            ``(d, d, k)``: Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ).
+        leverage
+            Mean leverage, weighted by the squared residuals.
+        shares
+            ``(d, d, k)``: products of the rows' shares in two features' variances, summed.
+        """
+        d, k, unit = self.d, self.k, squared(self._scale)
+        meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, TINY
+        for r in self._influences():
+            e2 = np.square(r.residual) * (np.square(r.w) / r.slack)[:, None] * unit
+            meat += sandwich([(r.z, np.sqrt(e2))], d, k)
+            shares += sandwich([(np.square(r.influence), e2)], d, k)
+            leverage += float((1 - r.slack) @ e2.sum(axis=1))
+            mass += float(e2.sum())
+        return meat, leverage / mass, shares
 
     @cached_property
     def _n_parameters(self) -> float:
@@ -316,23 +343,36 @@ class LinearPosterior:
         lam = self._precisions
         data_share = 1 - lam * self.v.diagonal()
         if (data_share < 1e-6).any():  # lost to cancellation: it is the diagonal of VG, too
-            exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), regression.TINY)
+            exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), TINY)
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
 
-    def _influences(self) -> Iterator[Influence]:
+    def _influences(self) -> Iterator[_Influences]:
         """Iterate over the rows in chunks; residuals are those of φ̂ + bias."""
-        unbiased = self._phi + self._bias
-        for z, y, w in centred(self.rows, self._centred):
+        m, unbiased = self._centred, self._phi + self._bias
+        for design, y, w in self.rows.chunks():
+            z = design - m.z_mean
             influence = z @ self.v
-            leverage = w * (np.einsum("ij,ij->i", influence, z) + self._intercept_leverage)
-            yield Influence(z, w, influence, y - z @ unbiased, regression.slack(leverage))
+            leverage = w * (np.vecdot(influence, z) + self._intercept_leverage)
+            residual = y / m.output_scale - m.y_mean - z @ unbiased
+            yield _Influences(z, w, influence, residual, slack(leverage))
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
-        """HC3 covariance ``(d, d, k)``, and factors ``(d,)`` for variances from few rows."""
-        out, rows = regression.hc3(self._influences(), self.d, self.k, self.cluster)
-        return out, regression.few_rows_factors(rows, self.robust_dof)
+        """HC3 covariance ``(d, d, k)``, and factors ``(d,)`` for variances from few rows.
+
+        The rows' shares in a variance are w times their squared influences: of a column that is
+        nearly constant, only the few rows that differ tell.
+        """
+        d, k = self.d, self.k
+        out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
+        for r in self._influences():
+            term = (r.influence, r.residual * (r.w / r.slack)[:, None])
+            out += sandwich([term], d, k, self.cluster)
+            share = np.square(r.influence) * r.w[:, None]
+            total += share.sum(axis=0)
+            squares += np.square(share).sum(axis=0)
+        return out, few_rows_factors(effective_rows(total, squares), self.robust_dof)
 
     def _robust(self, fraction: float) -> Floats:
         """Robust covariance ``(d, d, k)`` of outputs divided by their scale."""
@@ -342,7 +382,21 @@ class LinearPosterior:
         out *= np.outer(root, root)[:, :, None]
         i = self.unidentified.nonzero()[0]
         if len(i):  # the paper's variance, but at least that of the outputs
-            near = self.moments.yy / max(self.moments.weight, regression.TINY)
+            near = self.moments.yy / max(self.moments.weight, TINY)
             spread = np.maximum(near, (self.rows.y() / self._scale).var(axis=0))
             out[i, i] += np.maximum(np.outer(self.v.diagonal()[i], self._scale2), spread)
         return out
+
+
+class _Influences(NamedTuple):
+    """A chunk of the rows, and what each does to the coefficients."""
+
+    z: Floats
+    """``(n, d)`` centred rows."""
+    w: Weights
+    influence: Floats
+    """``(n, d)``: z·V, the change of each coefficient per unit of a row's w·ε."""
+    residual: Floats
+    """``(n, k)``: ε."""
+    slack: Floats
+    """``(n,)``: 1 − leverage."""

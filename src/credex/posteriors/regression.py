@@ -1,18 +1,17 @@
-"""Weighted linear regression: sufficient statistics, factorisation and sandwich variances."""
+"""Weighted linear regression: its prior, sufficient statistics, inverse and sandwich variance."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from credex.errors import InputError
 from credex.history import Rows
 from credex.posteriors.student import heavier
-from credex.typing import Design, Floats, Weights
+from credex.typing import Floats, Masks
 
 MIN_PIVOT = 1e-14
 """A smaller Cholesky pivot, relative to the diagonal, means that the matrix is singular."""
@@ -23,6 +22,115 @@ CONSTANT = 1e-12
 MAX_EXPONENT = 500
 """Outputs above 2^500 ≈ 3e150 have variances that exceed the largest float."""
 
+ENOUGH_ROWS = 30.0
+"""Effective rows from which a variance counts as well known."""
+
+MIN_SLACK = 1e-8
+"""Lower bound of 1 − leverage."""
+
+TINY = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """φ | σ² ~ N(mean, σ² · diag(precision)⁻¹), σ² ~ Scaled-Inv-χ²(n0, sigma0_sq).
+
+    The defaults are the paper's (Eq. 4): unit precision around zero, and next to nothing about
+    σ². ``mean`` and ``precision`` may be given per feature: that is how outside knowledge about
+    features enters (Zhao et al., BayLIME).
+
+    Parameters
+    ----------
+    n0, sigma0_sq
+        Weight (in observations) and value of the prior guess of σ².
+    mean, precision
+        A number, or one for each feature.
+
+    Examples
+    --------
+    >>> from credex import Prior
+    >>> Prior(mean=[0.2, 0.0], precision=[50.0, 1.0]).precision
+    (50.0, 1.0)
+    """
+
+    n0: float = 1e-6
+    sigma0_sq: float = 1e-6
+    mean: float | tuple[float, ...] = 0.0
+    precision: float | tuple[float, ...] = 1.0
+
+    def __init__(
+        self,
+        n0: float = 1e-6,
+        sigma0_sq: float = 1e-6,
+        mean: ArrayLike = 0.0,
+        precision: ArrayLike = 1.0,
+    ) -> None:
+        values = {
+            "n0": _checked("n0", n0, min_value=0.0, max_ndim=0),
+            "sigma0_sq": _checked("sigma0_sq", sigma0_sq, min_value=0.0, max_ndim=0),
+            "mean": _checked("mean", mean),
+            "precision": _checked("precision", precision, min_value=0.0),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def means(self, d: int) -> Floats:
+        """Prior means, ``(d,)``."""
+        return _per_feature("mean", self.mean, d)
+
+    def precisions(self, d: int) -> Floats:
+        """Prior precisions λ, ``(d,)``."""
+        return _per_feature("precision", self.precision, d)
+
+    def check(self, d: int) -> None:
+        """Raise if ``mean`` or ``precision`` was given for another number of features."""
+        self.means(d)
+        self.precisions(d)
+
+    def eases(self, d: int) -> Floats | None:
+        """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are equal.
+
+        A Gaussian process fits the size of its linear part, so that only the ratios of the
+        precisions matter there.
+        """
+        lam = self.precisions(d)
+        if d == 0 or np.all(lam == lam[0]):
+            return None
+        if np.any(lam == 0):
+            msg = "posterior='gp' compares precisions: with several they must all be above 0; "
+            msg += f"got Prior(precision={self.precision!r})"
+            raise InputError(msg)
+        return np.asarray(1 / lam / np.mean(1 / lam))
+
+    def only(self, keep: Masks) -> Prior:
+        """Return the prior of the features in ``keep``, a ``(d,)`` boolean array."""
+        d = len(keep)
+        mean, precision = self.means(d)[keep], self.precisions(d)[keep]
+        return Prior(self.n0, self.sigma0_sq, mean, precision)
+
+
+def _checked(
+    name: str, value: ArrayLike, *, min_value: float = -np.inf, max_ndim: int = 1
+) -> float | tuple[float, ...]:
+    """Return a finite number, or a tuple of them."""
+    try:
+        a = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):  # a dict, a string, a ragged list
+        a = np.asarray(np.nan)
+    if a.ndim > max_ndim or not np.all(np.isfinite(a)) or np.any(a < min_value):
+        msg = f"Prior({name}=) must be a finite number{' ≥ 0' if min_value == 0 else ''}"
+        msg += ", or a list of them in the order of the features" if max_ndim else ""
+        msg += f"; got {value!r}"
+        raise InputError(msg)
+    return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
+
+
+def _per_feature(name: str, value: float | tuple[float, ...], d: int) -> Floats:
+    if isinstance(value, tuple) and len(value) != d:
+        msg = f"Prior({name}=) has {len(value)} numbers, but there are {d} features"
+        raise InputError(msg)
+    return np.full(d, value)
+
 
 def output_scale(*outputs: Floats) -> Floats:
     """Return powers of two ≥ 1, ``(k,)``, that exceed all ``outputs``, each ``(n, k)`` or ``(k,)``.
@@ -30,9 +138,8 @@ def output_scale(*outputs: Floats) -> Floats:
     Outputs are divided by them before they are squared: 1e200 squared is beyond the largest float.
     Division by a power of two loses no digits.
     """
-    sizes = [np.abs(y) if y.ndim == 1 else np.abs(y).max(axis=0) for y in outputs]
-    largest = np.maximum.reduce(sizes)
-    exponent = np.minimum(np.maximum(np.frexp(largest)[1], 0), 1023)
+    largest = np.max([np.abs(y).reshape(-1, y.shape[-1]).max(axis=0) for y in outputs], axis=0)
+    exponent = np.clip(np.frexp(largest)[1], 0, 1023)
     return np.asarray(np.ldexp(1.0, exponent))
 
 
@@ -49,22 +156,18 @@ def squared(scale: Floats) -> Floats:
 class Moments:
     """Weighted means and centred cross products of ``Z (n, d)`` and ``y (n, k)``.
 
-    Two parts are merged by the formula of Chan, Golub and LeVeque, so that a constant of 1e6 in
-    ``y`` costs no digits. ``y_mean``, ``zy`` and ``yy`` are those of ``y / output_scale``.
-
     Attributes
     ----------
-    n, weight
-        Number of rows, and the sum of their weights.
+    weight
+        Sum of the weights.
     z_mean, y_mean
         ``(d,)`` and ``(k,)`` weighted means.
     zz, zy, yy
         ``(d, d)``, ``(d, k)`` and ``(k,)`` weighted cross products around the means.
     output_scale
-        ``(k,)``, see `output_scale`.
+        ``(k,)``, see `output_scale`: ``y_mean``, ``zy`` and ``yy`` are those of y / output_scale.
     """
 
-    n: int
     weight: float
     z_mean: Floats
     y_mean: Floats
@@ -75,50 +178,28 @@ class Moments:
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:
-        """Moments of all rows, a chunk at a time."""
-        return reduce(add, (cls._of_chunk(z, y, w) for z, y, w in rows.chunks()))
-
-    @classmethod
-    def _of_chunk(cls, z: Design, y: Floats, w: Weights) -> Moments:
-        scale, weight = output_scale(y), float(w.sum())
-        share = w / weight if weight > 0 else w
-        z_mean, y_mean = share @ z, share @ y / scale
-        heaviest = z[int(w.argmax())].astype(np.float64)
+        """Moments of all rows in two passes, a chunk at a time: means, then cross products."""
+        outputs, weights = rows.y(), rows.w()
+        scale, weight = output_scale(outputs), float(weights.sum())
+        total = weight if weight > 0 else 1.0
+        y_mean = weights / total @ outputs / scale
+        d = rows.blocks[0].d
+        z_mean, heaviest, most = np.zeros(d), np.zeros(d), -1.0
+        for z, _, w in rows.chunks():
+            z_mean += w / total @ z
+            if w.max() > most:
+                most, heaviest = w.max(), z[w.argmax()].astype(np.float64)
         constant = np.abs(z_mean - heaviest) <= CONSTANT * np.abs(heaviest)
         z_mean[constant] = heaviest[constant]  # centred, nothing must be left of these columns
-        root = np.sqrt(w)[:, None]
-        z = (z - z_mean) * root
-        y = (y / scale - y_mean) * root
-        yy = np.einsum("ij,ij->j", y, y)
-        return cls(len(y), weight, z_mean, y_mean, z.T @ z, z.T @ y, yy, scale)
-
-    def __add__(self, other: Moments) -> Moments:
-        scale = np.maximum(self.output_scale, other.output_scale)
-        a, b = self._rescaled(scale), other._rescaled(scale)
-        weight = a.weight + b.weight
-        if weight <= 0:
-            return replace(a, n=a.n + b.n)
-        share = b.weight / weight
-        dz, dy = b.z_mean - a.z_mean, b.y_mean - a.y_mean
-        between = a.weight * share
-        return Moments(
-            a.n + b.n,
-            weight,
-            a.z_mean + share * dz,
-            a.y_mean + share * dy,
-            a.zz + b.zz + between * np.outer(dz, dz),
-            a.zy + b.zy + between * np.outer(dz, dy),
-            a.yy + b.yy + between * dy * dy,
-            scale,
-        )
-
-    def _rescaled(self, scale: Floats) -> Moments:
-        if np.array_equal(scale, self.output_scale):
-            return self
-        r = self.output_scale / scale
-        return replace(
-            self, y_mean=self.y_mean * r, zy=self.zy * r, yy=self.yy * r * r, output_scale=scale
-        )
+        k = len(scale)
+        zz, zy, yy = np.zeros((d, d)), np.zeros((d, k)), np.zeros(k)
+        for z, y, w in rows.chunks():
+            root = np.sqrt(w)[:, None]
+            a, b = (z - z_mean) * root, (y / scale - y_mean) * root
+            zz += a.T @ a
+            zy += a.T @ b
+            yy += np.square(b).sum(axis=0)
+        return cls(weight, z_mean, y_mean, zz, zy, yy, scale)
 
     def uncentred(self) -> Moments:
         """The same around zero instead of the means."""
@@ -131,12 +212,6 @@ class Moments:
             zy=self.zy + weight * np.outer(z, y),
             yy=self.yy + weight * y * y,
         )
-
-
-def centred(rows: Rows, moments: Moments) -> Iterator[tuple[Floats, Floats, Weights]]:
-    """Iterate over z − z_mean ``(n, d)``, y/scale − y_mean ``(n, k)`` and w ``(n,)`` in chunks."""
-    for z, y, w in rows.chunks():
-        yield z - moments.z_mean, y / moments.output_scale - moments.y_mean, w
 
 
 def inverse(a: Floats) -> Floats:
@@ -177,44 +252,12 @@ def _inverse_root(a: Floats) -> Floats | None:
         return None
 
 
-ENOUGH_ROWS = 30.0
-"""Effective rows from which a variance counts as well known."""
-
-MIN_SLACK = 1e-8
-"""Lower bound of 1 − leverage."""
-
-TINY = np.finfo(np.float64).tiny
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Influence:
-    """A chunk of the rows of a regression, and what each does to its coefficients.
-
-    Attributes
-    ----------
-    z, w
-        ``(n, d)`` centred rows, and their weights ``(n,)``.
-    influence
-        ``(n, d)``: z·V, the change of each coefficient per unit of a row's w·ε.
-    residual
-        ``(n, k)``: ε.
-    slack
-        ``(n,)``: 1 − leverage.
-    """
-
-    z: Floats
-    w: Weights
-    influence: Floats
-    residual: Floats
-    slack: Floats
-
-
 def slack(leverage: Floats) -> Floats:
-    """Return 1 − leverage, ``(n,)``, bounded away from zero."""
+    """Return 1 − leverage, bounded away from zero."""
     return np.asarray(np.maximum(1.0 - leverage, MIN_SLACK))
 
 
-def covariance(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: int = 1) -> Floats:
+def sandwich(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: int = 1) -> Floats:
     """Σ aᵢaᵢᵀuᵢ², ``(d, d, k)``, over chunks of influences a ``(n, d)`` and residuals u ``(n, k)``.
 
     ``cluster``: number of consecutive rows that were drawn together; their terms aᵢuᵢ are summed
@@ -235,53 +278,14 @@ def effective_rows(total: Floats, squares: Floats) -> Floats:
     return np.asarray(np.square(total) / np.maximum(squares, TINY))
 
 
-def hc3(rows: Iterable[Influence], d: int, k: int, cluster: int) -> tuple[Floats, Floats]:
-    """HC3 covariance ``(d, d, k)``, and the effective rows ``(d,)`` behind each variance.
-
-    The rows' shares in a variance are w times their squared influences: of a column that is nearly
-    constant, only the few rows that differ tell.
-    """
-    out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
-    for r in rows:
-        out += covariance([(r.influence, r.residual * (r.w / r.slack)[:, None])], d, k, cluster)
-        square = np.square(r.influence)
-        total += r.w @ square
-        squares += np.square(r.w) @ np.square(square)
-    return out, effective_rows(total, squares)
-
-
 def few_rows_factors(rows: Floats, dof: float) -> Floats:
     """Factors ``(d,)`` ≥ 1 of variances that rest on so many effective ``rows (d,)``.
 
     A variance estimated from few rows is uncertain itself, which the degrees of freedom shared by
     all features do not say: 95 % intervals become those of a Student-t with ``rows + 1`` degrees.
     """
-    return np.array(
-        [
-            max(heavier(1.0 + r, dof), 1.0) if r < min(ENOUGH_ROWS, dof) else 1.0
-            for r in rows.tolist()
-        ]
-    )
-
-
-def projected_meat(rows: Iterable[Influence], d: int, k: int) -> tuple[Floats, float, Floats]:
-    """Meat ``(d, d, k)`` from unbiased squared residuals e²/(1−h), for forecasts.
-
-    Returns
-    -------
-    meat
-        ``(d, d, k)``: Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ).
-    leverage
-        Mean leverage, weighted by the squared residuals.
-    shares
-        ``(d, d, k)``: products of the rows' shares in two features' variances, summed over rows.
-    """
-    meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, 0.0
-    for r in rows:
-        e2 = np.square(r.residual) * (np.square(r.w) / r.slack)[:, None]
-        meat += covariance([(r.z, np.sqrt(e2))], d, k)
-        shares += covariance([(np.square(r.influence), e2)], d, k)
-        each = e2.sum(axis=1)
-        leverage += float(np.sum((1 - r.slack) * each))
-        mass += float(each.sum())
-    return meat, leverage / mass if mass > 0 else 0.0, shares
+    few = rows < min(ENOUGH_ROWS, dof)
+    factors = [max(heavier(1.0 + r, dof), 1.0) for r in rows[few].tolist()]
+    out = np.ones(len(rows))
+    out[few] = factors
+    return out

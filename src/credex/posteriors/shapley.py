@@ -1,17 +1,33 @@
-"""Posterior of Shapley values from a sample of the coalitions: a regression with Σφ fixed."""
+"""Posterior of Shapley values from a sample of the coalitions: a regression with Σφ fixed.
+
+Coalition sizes are strata (`Strata`). `Geometry` is the regression before it sees an output: masks,
+weights, inverse and leverages. `ShapleyPosterior` adds the outputs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
+from functools import cached_property, lru_cache
+from math import comb
 
 import numpy as np
 
-from credex.posteriors.regression import covariance, output_scale, slack, squared
-from credex.posteriors.strata import Geometry
-from credex.posteriors.student import Belief, ErrorPosterior, Interval
-from credex.typing import Design, Floats, Masks, Outputs
+from credex.history import spans
+from credex.posteriors.regression import (
+    Prior,
+    constrained_inverse,
+    effective_rows,
+    output_scale,
+    sandwich,
+    slack,
+    squared,
+)
+from credex.posteriors.student import Belief, ErrorPosterior
+from credex.typing import Design, Floats, Ints, Masks, Outputs, Weights
+
+MIN_CELL = 2
+"""Strata are joined with their neighbour until a cell holds this many draws."""
 
 ENOUGH_SPARE = 10.0
 """Units beyond the number of parameters from which a perfect fit is believed."""
@@ -25,27 +41,177 @@ PERFECT_FIT = 1e-9
 ROUNDOFF = 1e-13
 """Standard deviation, relative to the largest output, that rounding alone causes."""
 
+FLAT = Prior(precision=0.0)
+"""BayesSHAP's default: the ridge of the paper biases Shapley values and widens their intervals."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strata:
+    """Strata of the coalitions of d features by size; complements share one if ``paired``."""
+
+    d: int
+    paired: bool
+    count: Floats
+    """``(S,)`` number of coalitions (of pairs) in each stratum; at most 1e300."""
+    mass: Floats
+    """``(S,)`` share of the Shapley kernel's total weight, sums to one."""
+
+    def index(self, masks: Masks) -> Ints:
+        """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
+        size = masks.sum(axis=1, dtype=np.int64)
+        return np.asarray((np.minimum(size, self.d - size) if self.paired else size) - 1)
+
+    def weigh(self, stratum: Ints) -> tuple[Weights, Floats]:
+        """Weights (mean one) and asked fractions of units drawn uniformly within strata.
+
+        A stratum's units share its mass equally. Strata with fewer than two draws are joined with
+        the next one, unless they were asked in full.
+        """
+        drawn = np.bincount(stratum, minlength=len(self.count))
+        cell = self._cells(drawn)
+        w = self.mass / np.maximum(drawn, 1)
+        got, due = np.bincount(cell, w * drawn), np.bincount(cell, self.mass)
+        w *= (due / np.where(got > 0, got, 1.0))[cell]
+        w *= len(stratum) / (w @ drawn)
+        fraction = (np.bincount(cell, drawn) / np.bincount(cell, self.count))[cell]
+        return w[stratum], fraction[stratum]
+
+    def _cells(self, drawn: Ints) -> Ints:
+        """Number the cells, ``(S,)``: strata that are weighted together."""
+        cells: list[int] = []
+        current, members, got = 0, 0, 0
+        for n, count in zip(drawn.tolist(), self.count.tolist(), strict=True):
+            cells.append(current)
+            members, got = members + 1, got + n
+            complete = members == 1 and n == count
+            if got >= MIN_CELL or complete:
+                current, members, got = current + 1, 0, 0
+        last = current - 1 if members and current > 0 else current
+        return np.minimum(np.array(cells, dtype=np.int64), last)
+
+
+@lru_cache(maxsize=64)
+def strata(d: int, *, paired: bool) -> Strata:
+    """Return the strata of d ≥ 2 features."""
+    sizes = range(1, d // 2 + 1) if paired else range(1, d)
+    halves = [2 if paired and 2 * s == d else 1 for s in sizes]
+    count = [float(min(comb(d, s), 10**300)) / h for s, h in zip(sizes, halves, strict=True)]
+    mass = np.array([1.0 / (s * (d - s)) / h for s, h in zip(sizes, halves, strict=True)])
+    return Strata(d, paired, np.array(count), mass / mass.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """A Shapley regression before it sees an output.
+
+    A unit is a coalition, or a pair of complementary coalitions. Outputs and instances that were
+    asked the same units share one geometry.
+    """
+
+    masks: Masks
+    """``(m, d)``: the coalitions, or the first one of each pair."""
+    paired: bool
+    weights: Weights
+    """``(m,)``, mean one."""
+    finite_population_correction: Floats
+    """``(m,)`` factors 1 − (asked fraction of the stratum) ≥ 0: a stratum asked in full has no
+    sampling error. If masks were not drawn uniformly within strata, 1 for all other strata."""
+    v: Floats
+    """``(d, d)`` posterior covariance of φ over σ², on the plane Σφ = const."""
+    leverage: Floats
+    """``(m,)`` hat values of the units."""
+    prior: Prior
+    effective_share: float
+    """Effective sample size over m: 1 if all units contribute equally to the features' variances,
+    1/m if one unit decides (the mean over features, for equal residuals)."""
+
+    @classmethod
+    def of(
+        cls,
+        masks: Masks,
+        *,
+        paired: bool,
+        uniform: bool,
+        prior: Prior = FLAT,
+        columns: Masks | None = None,
+    ) -> Geometry:
+        """Weight and factor ``masks (m, d)``, none of them empty or full.
+
+        ``columns (d,)`` restricts the explanation to some features; the weights stay those of
+        the whole coalitions.
+        """
+        layers = strata(masks.shape[1], paired=paired)
+        w, fraction = layers.weigh(layers.index(masks))
+        fpc = np.maximum(1.0 - fraction, 0.0) if uniform else np.where(fraction >= 1, 0.0, 1.0)
+        masks = masks if columns is None else masks[:, columns]
+        m, d = masks.shape
+        unit_weights = 2.0 * w if paired else w
+        gram = np.diag(prior.precisions(d))
+        for part, z in _signed(masks):
+            half = z * np.sqrt(unit_weights[part])[:, None]
+            gram += half.T @ half
+        v = constrained_inverse(gram)
+        leverage, total, squares = np.empty(m), np.zeros(d), np.zeros(d)
+        for part, z in _signed(masks):
+            influence = z @ v
+            leverage[part] = unit_weights[part] * np.vecdot(influence, z)
+            share = np.square(influence) * (w * fpc)[part, None]
+            total += share.sum(axis=0)
+            squares += np.square(share).sum(axis=0)
+        effective = effective_rows(total, squares)[squares > 0]
+        effective_share = float(effective.mean() / m) if len(effective) else 1.0
+        return cls(masks, paired, w, fpc, v, leverage, prior, effective_share)
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return int(self.masks.shape[1])
+
+    @property
+    def unit_weights(self) -> Weights:
+        """``(m,)`` weights times the number of coalitions in a unit."""
+        return 2.0 * self.weights if self.paired else self.weights
+
+    @property
+    def n_parameters(self) -> float:
+        """Trace of the hat matrix: d − 1 without a prior."""
+        return float(self.leverage.sum())
+
+    def transposed(self, a: Floats) -> Floats:
+        """Zᵀa, ``(d, k)``, of ``a (m, k)``, with the masks as ±½."""
+        return np.asarray(sum(z.T @ a[part] for part, z in _signed(self.masks)))
+
+    def predict(self, phi: Floats) -> Floats:
+        """Zφ, ``(m, k)``, with the masks as ±½."""
+        return np.concatenate([z @ phi for _, z in _signed(self.masks)])
+
+    def sandwich(self, variance: Floats) -> Floats:
+        """Covariance ``(d, d, k)`` of φ if the units have ``variance (m, k)``."""
+        u = self.unit_weights[:, None] * np.sqrt(variance)
+        terms = ((z @ self.v, u[part]) for part, z in _signed(self.masks))
+        return sandwich(terms, self.d, variance.shape[1])
+
+
+def _signed(masks: Masks) -> Iterator[tuple[slice, Floats]]:
+    """Iterate over masks as ±½ in chunks: where they are, and the rows ``(·, d)``.
+
+    A constant added to a row changes nothing on the plane Σφ = const; ±½ keeps rows small.
+    """
+    return ((part, masks[part] - np.float64(0.5)) for part in spans(*masks.shape))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """Noise of a random model.
-
-    Attributes
-    ----------
-    variance
-        ``(k,)`` variance of one value; NaN if nothing was asked twice.
-    dof
-        Its degrees of freedom.
-    repeats
-        ``(m,)`` how often each unit was asked (its values are averages).
-    anchor_repeats
-        How often the empty and the full coalition were asked.
-    """
+    """Noise of a random model."""
 
     variance: Floats
+    """``(k,)`` variance of one value; NaN if nothing was asked twice."""
     dof: float
+    """Degrees of freedom of ``variance``."""
     repeats: Floats
+    """``(m,)`` how often each unit was asked (its values are averages)."""
     anchor_repeats: int
+    """How often the empty and the full coalition were asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +243,9 @@ class ShapleyPosterior:
     total: Floats
     noise: Noise | None = None
 
-    @cached_property
-    def _scale(self) -> Floats:
+    def __post_init__(self) -> None:
         pair = () if self.y_complement is None else (self.y_complement,)
-        return output_scale(self.y, *pair, self.base, self.total)
+        squared(output_scale(self.y, *pair, self.base, self.total))  # raises if they overflow
 
     @property
     def response(self) -> Floats:
@@ -91,58 +256,44 @@ class ShapleyPosterior:
 
     @cached_property
     def _target(self) -> Floats:
-        """Response less that of equal importances total/d, over its scale, ``(m, k)``."""
+        """Response less that of equal importances total/d, ``(m, k)``."""
         g = self.geometry
-        size = g.sizes - g.d / 2 if g.paired else g.sizes
-        return np.asarray((self.response - np.outer(size / g.d, self.total)) / self._scale)
+        size = g.masks.sum(axis=1) - (g.d / 2 if g.paired else 0)
+        return np.asarray(self.response - np.outer(size / g.d, self.total))
 
     @cached_property
     def mean(self) -> Floats:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
-        g = self.geometry
-        equal = self.total / g.d
-        prior = (g.prior.means(g.d)[:, None] - equal) / self._scale
-        right = g.prior.precisions(g.d)[:, None] * prior
-        target = self._target * g.unit_weights[:, None]
-        for part, z in g.signed():
-            right += z.T @ target[part]
-        phi = equal + (g.v @ right) * self._scale
+        g, equal = self.geometry, self.total / self.geometry.d
+        prior = g.prior.precisions(g.d)[:, None] * (g.prior.means(g.d)[:, None] - equal)
+        scores = g.transposed(self._target * g.unit_weights[:, None])
+        phi = equal + g.v @ (prior + scores)
         return np.asarray(phi + (self.total - phi.sum(axis=0)) / g.d)
 
-    @property
+    @cached_property
     def residual(self) -> Floats:
         """Residuals of the additive explanation, ``(m, k)``."""
-        return self._residual * self._scale
+        g = self.geometry
+        return np.asarray(self._target - g.predict(self.mean - self.total / g.d))
 
     @cached_property
-    def _residual(self) -> Floats:
-        phi = (self.mean - self.total / self.geometry.d) / self._scale
-        out = self._target.copy()
-        for part, z in self.geometry.signed():
-            out[part] -= z @ phi
-        return out
-
-    @cached_property
-    def _covariance(self) -> Floats:
-        """Scale matrix ``(d, d, k)`` of outputs divided by their scale.
+    def scale_matrix(self) -> Floats:
+        """Sandwich (HC2, with finite population correction) scale matrix of φ, ``(d, d, k)``.
 
         Squared residuals enter as e²/(1−h), which is unbiased: units are few and leverages large,
         where HC3's e²/(1−h)² doubles the variance. That they are few is left to `dof`.
         """
         g, d = self.geometry, self.geometry.d
-        fpc, weights = g.finite_population_correction[:, None], g.unit_weights[:, None]
-        square = fpc * np.square(self._residual) / slack(g.leverage)[:, None]
+        fpc = g.finite_population_correction[:, None]
+        variance = fpc * np.square(self.residual) / slack(g.leverage)[:, None]
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
-            square += (1 - fpc) * self.unit_noise / squared(self._scale)
-        u = weights * np.sqrt(square)
-        units = ((z @ g.v, u[part]) for part, z in g.signed())
-        out = covariance(chain(units, [(g.v, self._prior_pull)]), d, self.y.shape[1])
+            variance += (1 - fpc) * self.unit_noise
+        out = g.sandwich(variance) + sandwich([(g.v, self._prior_pull)], d, self.y.shape[1])
         out += g.v[:, :, None] * self._homoscedastic
         if self.noise is not None:
-            out += self.anchor_share(self.noise) / squared(self._scale)
+            out += self.anchor_share(self.noise)
         largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
-        rounding = fpc.max() * np.square(ROUNDOFF * largest / self._scale)
-        out[np.arange(d), np.arange(d)] += rounding
+        out[np.arange(d), np.arange(d)] += fpc.max() * np.square(ROUNDOFF * largest)
         return out
 
     @property
@@ -150,9 +301,7 @@ class ShapleyPosterior:
         """Λ(φ* − m), ``(d, k)``: what the prior adds to the scores of the units."""
         g = self.geometry
         lam, m = g.prior.precisions(g.d)[:, None], g.prior.means(g.d)[:, None]
-        return np.asarray(
-            lam * ((self.mean - m) / self._scale) / slack(lam * g.v.diagonal()[:, None])
-        )
+        return np.asarray(lam * (self.mean - m) / slack(lam * g.v.diagonal()[:, None]))
 
     @property
     def _homoscedastic(self) -> Floats:
@@ -164,31 +313,20 @@ class ShapleyPosterior:
         `MISS_PROBABILITY`^spare of the response's variance is added for that.
         """
         g = self.geometry
-        mean_fpc = float(g.finite_population_correction.mean())
         spare = max(len(self.y) - g.n_parameters, 1.0)
-        square, target = np.square(self._residual), np.square(self._target)
+        square, target = np.square(self.residual), np.square(self._target)
         out = g.unit_weights @ square / spare**3
         if spare < ENOUGH_SPARE and self.noise is None:
             perfect = square.max(axis=0) <= PERFECT_FIT**2 * target.max(axis=0)
             size = g.unit_weights @ target / g.unit_weights.sum()
             out = out + np.where(perfect, MISS_PROBABILITY**spare * size, 0.0)
-        return np.asarray(mean_fpc * out)
-
-    @cached_property
-    def scale_matrix(self) -> Floats:
-        """Sandwich (HC2, with finite population correction) scale matrix of φ, ``(d, d, k)``."""
-        return self._covariance * squared(self._scale)
-
-    def interval(self, level: float = 0.95) -> Interval:
-        """Equal-tailed intervals of the features; right for outputs up to 1e300, too."""
-        standard = Belief(self.mean / self._scale, self._covariance, self.dof).interval(level)
-        return Interval(standard.lower * self._scale, standard.upper * self._scale, level)
+        return np.asarray(g.finite_population_correction.mean() * out)
 
     @property
     def _noise_variance(self) -> Floats:
         """Variance of one value, ``(k,)``; if nothing was repeated, the residual variance."""
         known = np.zeros(self.y.shape[1]) if self.noise is None else self.noise.variance
-        worst = 2.0 * np.mean(np.square(self._residual), axis=0) * squared(self._scale)
+        worst = 2.0 * np.mean(np.square(self.residual), axis=0)
         return np.where(np.isnan(known), worst, known)
 
     @property
@@ -208,13 +346,8 @@ class ShapleyPosterior:
         to_total = (1.0 - g.v @ g.prior.precisions(d)) / d
         to_base = -to_total
         if self.y_complement is None:
-            pull_total, pull_base = np.zeros(d), np.zeros(d)
-            for part, z in g.signed():
-                w = g.weights[part]
-                pull_total += z.T @ (w * g.sizes[part] / d)
-                pull_base += z.T @ w
-            to_total = to_total - g.v @ pull_total
-            to_base = -to_total - g.v @ pull_base
+            to_total = to_total - g.v @ g.transposed(g.weights * g.masks.sum(axis=1) / d)
+            to_base = -to_total - g.v @ g.transposed(g.weights)
         variance = self._noise_variance / noise.anchor_repeats
         both = np.outer(to_total, to_total) + np.outer(to_base, to_base)
         return np.asarray(both[:, :, None] * variance)
@@ -231,8 +364,7 @@ class ShapleyPosterior:
         if self.noise is None:
             return dof
         fpc, w2 = g.finite_population_correction, np.square(g.weights)
-        square = np.square(self._residual) * squared(self._scale)
-        misfit = float(np.sum(w2 * fpc * square.mean(axis=1)))
+        misfit = float(np.sum(w2 * fpc * np.square(self.residual).mean(axis=1)))
         noise = float(np.sum(w2 * (1 - fpc) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return dof
@@ -247,14 +379,12 @@ class ShapleyPosterior:
     @cached_property
     def _row_errors(self) -> tuple[Floats, Floats]:
         """Weighted squared residuals and squared deviations of the coalitions' v, ``(k,)`` each."""
-        w, y, square = self.geometry.weights, self.y / self._scale, np.square(self._residual)
+        w, y, square = self.geometry.weights, self.y, np.square(self.residual)
         if self.y_complement is None:
             return w @ square, w @ np.square(y - w @ y / w.sum())
-        other = self.y_complement / self._scale
-        middle = (y + other) / 2
-        mean = w @ middle / w.sum()
-        even = middle - (self.base + self.total / 2) / self._scale
-        spread = w @ (np.square(y - mean) + np.square(other - mean))
+        middle = (y + self.y_complement) / 2
+        mean, even = w @ middle / w.sum(), middle - (self.base + self.total / 2)
+        spread = w @ (np.square(y - mean) + np.square(self.y_complement - mean))
         return 2 * (w @ (square + np.square(even))), spread
 
     @property
@@ -266,7 +396,7 @@ class ShapleyPosterior:
     def _s2(self) -> Floats:
         """The paper's s² (Eq. 7) over the coalitions, ``(k,)``."""
         p, d = self.geometry.prior, self.geometry.d
-        pull = p.precisions(d) @ np.square((self.mean - p.means(d)[:, None]) / self._scale)
+        pull = p.precisions(d) @ np.square(self.mean - p.means(d)[:, None])
         return np.asarray((self._row_errors[0] + pull) / self.n)
 
     @property
@@ -274,9 +404,7 @@ class ShapleyPosterior:
         """Posterior of the error ε of the additive explanation over the coalitions (Eq. 8)."""
         p = self.geometry.prior
         dof = p.n0 + self.n
-        sigma0_sq = p.sigma0_sq / self._scale / self._scale
-        scale = np.sqrt((p.n0 * sigma0_sq + self.n * self._s2) / dof)
-        return ErrorPosterior(dof, scale * self._scale)
+        return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + self.n * self._s2) / dof))
 
     @property
     def r2(self) -> Floats:
@@ -290,22 +418,4 @@ class ShapleyPosterior:
         z = np.asarray(Z, dtype=np.bool_) - 0.5
         spread = np.vecdot(z @ self.geometry.v, z) + 1.0
         factor = self.n / (self.n - 2) if self.n > 2 else np.inf
-        return np.asarray(spread[:, None] * self._s2 * squared(self._scale) * factor)
-
-
-def sandwich_total(masks: Masks, residual: Floats, *, paired: bool) -> Floats:
-    """Total variance of φ, ``(k,)``, of a regression on left-out residuals ``(m, k)`` of a guess.
-
-    Residuals at units that a guess never saw are a random sample of its residuals, whatever the
-    guess is; its hyper-parameters did see them, so that this is a lower bound. Pairs are corrected
-    for leverage, single coalitions are not.
-    """
-    g = Geometry.of(masks, paired=paired, uniform=True)
-    square = g.finite_population_correction[:, None] * np.square(residual)
-    if paired:
-        square /= slack(g.leverage)[:, None]
-    out = np.zeros(residual.shape[1])
-    for part, z in g.signed():
-        total = np.square(z @ g.v).sum(axis=1) * np.square(g.unit_weights[part])
-        out += total @ square[part]
-    return out
+        return np.asarray(spread[:, None] * self._s2 * factor)
