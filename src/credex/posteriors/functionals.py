@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from credex.posteriors import interval_rules as rules
-from credex.posteriors.interval_rules import IntervalRule
+from credex.posteriors import calibration as rules
+from credex.posteriors.calibration import IntervalRule
 from credex.posteriors.kernel import Inputs, Kernel, solve_lower
 from credex.posteriors.mask_sums import MaskSums, ShapleySums, SurrogateSums
 from credex.posteriors.regression import slack

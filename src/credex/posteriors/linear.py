@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -179,8 +179,9 @@ class LinearPosterior:
         sigma0_sq = self.prior.sigma0_sq / self._scale / self._scale
         return np.asarray((self.prior.n0 * sigma0_sq + self.n * self._s2) / self.dof)
 
-    def _out(self, a: Floats) -> Floats:
-        return np.asarray(a[..., 0] if self.squeeze else a)
+    def _out(self, a: Floats) -> Any:
+        """Drop the axis of the outputs if ``y`` had none."""
+        return a[..., 0][()] if self.squeeze else a
 
     # -- what it says --------------------------------------------------------------------------
 
@@ -198,14 +199,12 @@ class LinearPosterior:
     def intercept(self) -> Floats | float:
         """Intercept b at the posterior mean (0 if there is none)."""
         m = self._centred
-        b = (m.y_mean - m.z_mean @ self._phi) * self._scale
-        return float(b[0]) if self.squeeze else b
+        return self._out((m.y_mean - m.z_mean @ self._phi) * self._scale)
 
     @property
     def s2(self) -> Floats | float:
         """The paper's s² (Eq. 7)."""
-        s2 = self._s2 * squared(self._scale)
-        return float(s2[0]) if self.squeeze else s2
+        return self._out(self._s2 * squared(self._scale))
 
     @property
     def scale_matrix(self) -> Floats:
@@ -221,15 +220,14 @@ class LinearPosterior:
     @property
     def error(self) -> ErrorPosterior:
         """Posterior of the error ε (Eq. 8)."""
-        scale = np.sqrt(self._scale2) * self._scale
-        return ErrorPosterior(self.dof, float(scale[0]) if self.squeeze else scale)
+        return ErrorPosterior(self.dof, self._out(np.sqrt(self._scale2) * self._scale))
 
     @property
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         yy = self.moments.yy
-        r2 = 1 - np.divide(self._rss, yy, out=np.full(self.k, np.nan), where=yy > 0)
-        return float(r2[0]) if self.squeeze else r2
+        unknown = np.full(self.k, np.nan)
+        return self._out(1 - np.divide(self._rss, yy, out=unknown, where=yy > 0))
 
     def interval(
         self, level: float = 0.95, *, robust: bool = False, fraction: float = 0.0
@@ -320,11 +318,11 @@ class LinearPosterior:
         """
         d, k, unit = self.d, self.k, squared(self._scale)
         meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, TINY
-        for r in self._influences():
-            e2 = np.square(r.residual) * (np.square(r.w) / r.slack)[:, None] * unit
-            meat += sandwich([(r.z, np.sqrt(e2))], d, k)
-            shares += sandwich([(np.square(r.influence), e2)], d, k)
-            leverage += float((1 - r.slack) @ e2.sum(axis=1))
+        for z, w, influence, residual, free in self._influences():
+            e2 = np.square(residual) * (np.square(w) / free)[:, None] * unit
+            meat += sandwich([(z, np.sqrt(e2))], d, k)
+            shares += sandwich([(np.square(influence), e2)], d, k)
+            leverage += float((1 - free) @ e2.sum(axis=1))
             mass += float(e2.sum())
         return meat, leverage / mass, shares
 
@@ -347,15 +345,19 @@ class LinearPosterior:
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
 
-    def _influences(self) -> Iterator[_Influences]:
-        """Iterate over the rows in chunks; residuals are those of φ̂ + bias."""
+    def _influences(self) -> Iterator[tuple[Floats, Weights, Floats, Floats, Floats]]:
+        """Iterate over the rows in chunks of n.
+
+        Centred rows ``(n, d)``, weights ``(n,)``, influences z·V ``(n, d)`` (the change of each
+        coefficient per unit of w·ε), residuals ε ``(n, k)`` of φ̂ + bias, and 1 − leverage ``(n,)``.
+        """
         m, unbiased = self._centred, self._phi + self._bias
         for design, y, w in self.rows.chunks():
             z = design - m.z_mean
             influence = z @ self.v
             leverage = w * (np.vecdot(influence, z) + self._intercept_leverage)
             residual = y / m.output_scale - m.y_mean - z @ unbiased
-            yield _Influences(z, w, influence, residual, slack(leverage))
+            yield z, w, influence, residual, slack(leverage)
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
@@ -366,10 +368,9 @@ class LinearPosterior:
         """
         d, k = self.d, self.k
         out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
-        for r in self._influences():
-            term = (r.influence, r.residual * (r.w / r.slack)[:, None])
-            out += sandwich([term], d, k, self.cluster)
-            share = np.square(r.influence) * r.w[:, None]
+        for _, w, influence, residual, free in self._influences():
+            out += sandwich([(influence, residual * (w / free)[:, None])], d, k, self.cluster)
+            share = np.square(influence) * w[:, None]
             total += share.sum(axis=0)
             squares += np.square(share).sum(axis=0)
         return out, few_rows_factors(effective_rows(total, squares), self.robust_dof)
@@ -386,17 +387,3 @@ class LinearPosterior:
             spread = np.maximum(near, (self.rows.y() / self._scale).var(axis=0))
             out[i, i] += np.maximum(np.outer(self.v.diagonal()[i], self._scale2), spread)
         return out
-
-
-class _Influences(NamedTuple):
-    """A chunk of the rows, and what each does to the coefficients."""
-
-    z: Floats
-    """``(n, d)`` centred rows."""
-    w: Weights
-    influence: Floats
-    """``(n, d)``: z·V, the change of each coefficient per unit of a row's w·ε."""
-    residual: Floats
-    """``(n, k)``: ε."""
-    slack: Floats
-    """``(n,)``: 1 − leverage."""

@@ -4,20 +4,8 @@ A process is conditioned on observations of the value function (`Conditioned`). 
 is a linear functional of that function (`credex.posteriors.functionals`), so that given the kernel
 its posterior is Gaussian, with mean B'W and covariance sigma² C.
 
-That variance is too small, because the kernel was fitted to the same observations. So
-
-* sigma² is the mean of squared leave-one-out residuals over their variances r_i²/v_i, one per
-  output; where rows are random, at least that of blocks of neighbours left out together
-  (`credex.posteriors.cross_validation`);
-* where the rows that weigh most in phi were predicted worse than the rest, it grows by
-  sum_i M_i² r_i² / sum_i M_i² v_i sigma², at least one;
-* it grows by 1 + c (p + 5)/n for p + 5 hyper-parameters fitted on n rows; or, where n random rows
-  are enough, phi's total variance is at least that of a sandwich of the residuals: the error of a
-  regression on what the process leaves, whatever its kernel cannot express;
-* the scale itself is uncertain, so that the posterior is a Student-t.
-
-Which of these apply, with which constants, depends on the functional. The constants were chosen by
-coverage on games (`credex.posteriors.interval_rules`).
+That variance is too small, because the kernel was fitted to the same observations: how it is
+corrected says `credex.posteriors.calibration`.
 """
 
 from __future__ import annotations
@@ -28,10 +16,14 @@ from functools import cached_property
 
 import numpy as np
 
-from credex.posteriors.cross_validation import block_scale, effective_rows, leave_one_out
+from credex.posteriors.calibration import (
+    IntervalRule,
+    block_scale,
+    kurtosis_rows,
+    leave_one_out,
+)
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
-from credex.posteriors.interval_rules import IntervalRule
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.student import Belief, heavier
@@ -180,6 +172,27 @@ class Conditioned:
         known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
         return np.asarray(self.kernel.diagonal(at) - np.einsum("nm,nm->m", known, known))
 
+    def honest_scale(self, rule: IntervalRule) -> tuple[Floats, Floats, float]:
+        """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
+        n, p = self.data.inputs.x.shape
+        inverse = solve_lower(self.L, np.eye(n))
+        residual, variance = leave_one_out(inverse, self.W)
+        r, v = residual[rule.first :], variance[rule.first :]
+        in_sample = (self.W**2).mean(0)
+        sigma2 = (r**2 / v[:, None]).mean(0) if len(r) else in_sample
+        if rule.in_sample and p > MANY_FEATURES:
+            sigma2 = np.maximum(sigma2, in_sample)
+        M2 = ((inverse.T @ self.B[:, -self.functional.d :])[rule.first :] ** 2).sum(1)
+        share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
+        sigma2 = sigma2 * np.maximum(share, 1.0)
+        if rule.blocks_from is not None:
+            K = self.kernel.gram(self.data.inputs)
+            near = np.abs(K) if self.kernel.odd else K  # the sign of a pair is arbitrary
+            distance = np.diag(K)[:, None] + np.diag(K) - 2 * near
+            sigma2 = np.maximum(sigma2, block_scale(inverse, self.W, distance, rule.blocks_from))
+        rows = kurtosis_rows(r, v) if rule.kurtosis else np.full(len(sigma2), float(n))
+        return sigma2 * (1 + rule.inflation * (p + 5) / rows), residual, float(rows.min())
+
     def shares_left(self, masks: Design) -> Floats:
         """Shares of phi's variances left after observing masks ``(m, d)`` in turn, (m, d).
 
@@ -251,7 +264,7 @@ class ProcessPosterior:
         f, data, noisy = state.functional, state.data, state.kernel.noisy
         d, n = f.d, len(data.Y)
         rule = f.rule(n, noisy=noisy)
-        sigma2, r, count = _honest_scale(state, rule)
+        sigma2, r, count = state.honest_scale(rule)
         mean, C = state.mean, state.covariance[-d:, -d:]
         if f.odd:  # the first pair, full and empty, says what phi sums to
             mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
@@ -284,7 +297,7 @@ def fit_kernel(data: Observations, *, start: Kernel | None = None, max_iter: int
     if n == 1:
         return centre
     if n > MAX_FIT_ROWS:
-        data = data[np.unique(np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64))]
+        data = data[np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64)]
     posterior = MarginalLikelihood(data.inputs, data.Y, centre, f.scale_sd)
     kernel, rounds = start or centre, [max_iter]
     if start is None and f.bends:
@@ -317,25 +330,3 @@ def direction_of(coefficients: Floats) -> Floats:
         return np.full(len(coefficients), 1 / np.sqrt(len(coefficients)))
     U = coefficients[:, norm > 0] / norm[norm > 0]
     return np.asarray(U if U.shape[1] == 1 else np.linalg.svd(U, full_matrices=False)[0])[:, 0]
-
-
-def _honest_scale(state: Conditioned, rule: IntervalRule) -> tuple[Floats, Floats, float]:
-    """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
-    n, p = state.data.inputs.x.shape
-    inverse = solve_lower(state.L, np.eye(n))
-    residual, variance = leave_one_out(inverse, state.W)
-    r, v = residual[rule.first :], variance[rule.first :]
-    in_sample = (state.W**2).mean(0)
-    sigma2 = (r**2 / v[:, None]).mean(0) if len(r) else in_sample
-    if rule.in_sample and p > MANY_FEATURES:
-        sigma2 = np.maximum(sigma2, in_sample)
-    M2 = ((inverse.T @ state.B[:, -state.functional.d :])[rule.first :] ** 2).sum(1)
-    share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
-    sigma2 = sigma2 * np.maximum(share, 1.0)
-    if rule.blocks_from is not None:
-        K = state.kernel.gram(state.data.inputs)
-        near = np.abs(K) if state.kernel.odd else K  # the sign of a pair is arbitrary
-        distance = np.diag(K)[:, None] + np.diag(K) - 2 * near
-        sigma2 = np.maximum(sigma2, block_scale(inverse, state.W, distance, rule.blocks_from))
-    count = effective_rows(r, v) if rule.kurtosis else np.full(len(sigma2), float(n))
-    return sigma2 * (1 + rule.inflation * (p + 5) / count), residual, float(count.min())
