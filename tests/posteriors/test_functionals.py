@@ -6,14 +6,13 @@ import pytest
 
 import credex as cx
 from credex.designs.bernoulli import all_masks
-from credex.posteriors.functionals import (
+from credex.posteriors.functionals import SurrogateOverPool, projector
+from credex.posteriors.kernel import Kernel
+from credex.posteriors.mask_functionals import (
     ShapleyFromCoalitions,
     ShapleyFromPairs,
     SurrogateOverMasks,
-    SurrogateOverPool,
-    projector,
 )
-from credex.posteriors.kernel import Kernel
 from credex.posteriors.process import Observations
 from tests.games import shapley
 

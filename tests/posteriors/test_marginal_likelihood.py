@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 from credex.designs.shapley import ShapleySequence
-from credex.posteriors.functionals import (
-    ShapleyFromCoalitions,
-    ShapleyFromPairs,
-    SurrogateOverPool,
-)
+from credex.posteriors.functionals import SurrogateOverPool
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
+from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
 from credex.posteriors.process import Observations, fit_kernel
 from tests.games import table_game
 from tests.posteriors.test_discrete_outputs import votes

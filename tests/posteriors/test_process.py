@@ -6,11 +6,11 @@ import pytest
 from credex.designs.bernoulli import all_masks
 from credex.designs.focused import plan
 from credex.designs.shapley import ShapleySequence
-from credex.posteriors.functionals import (
+from credex.posteriors.functionals import SurrogateOverPool
+from credex.posteriors.mask_functionals import (
     ShapleyFromCoalitions,
     ShapleyFromPairs,
     SurrogateOverMasks,
-    SurrogateOverPool,
 )
 from credex.posteriors.process import (
     Conditioned,

@@ -20,7 +20,7 @@ from credex.estimators.shapley import ShapleyEstimator
 from credex.history import History
 from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior
-from credex.posteriors.functionals import ShapleyFromCoalitions, ShapleyFromPairs
+from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
 from credex.posteriors.process import Conditioned, Observations, ProcessPosterior, fit_kernel
 from credex.posteriors.shapley import strata
 from credex.posteriors.student import quantile

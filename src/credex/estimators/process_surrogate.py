@@ -15,7 +15,8 @@ from credex.history import History
 from credex.kernels import Exponential
 from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior
-from credex.posteriors.functionals import SurrogateOverMasks, SurrogateOverPool
+from credex.posteriors.functionals import SurrogateOverPool
+from credex.posteriors.mask_functionals import SurrogateOverMasks
 from credex.posteriors.process import Observations, ProcessPosterior
 from credex.seeds import Purpose, child
 from credex.stopping import RelativeWidth, Width

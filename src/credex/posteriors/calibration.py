@@ -47,28 +47,19 @@ covered .936-.944 on the benchmark games, with it .953-.970."""
 
 @dataclass(frozen=True, slots=True)
 class IntervalRule:
-    """Corrections of a posterior from n rows."""
+    """Corrections of a posterior from n rows, of p + 5 fitted hyper-parameters."""
 
-    rows_per_dof: int
-    """The Student-t has 3 + n/rows_per_dof degrees of freedom, at most max_dof."""
-    max_dof: float
-    tail_dof: float | None = None
-    """Degrees of freedom that are reported, at the same width at 95 %; None: the above."""
-    inflation: float = 0.0
-    """sigma² grows by 1 + inflation·(p + 5)/n, for p + 5 fitted hyper-parameters."""
-    looks: float = 1.0
+    rows_per_dof: int  # the Student-t has 3 + n/rows_per_dof degrees of freedom,
+    max_dof: float  # at most so many,
+    tail_dof: float | None = None  # of which so many are reported, at the same width at 95 %
+    inflation: float = 0.0  # sigma² grows by 1 + inflation·(p + 5)/n
+    looks: float = 1.0  # widths grow by looks + (few_looks/n)² if a run may stop at any look
     few_looks: float = 0.0
-    """Factor looks + (few_looks/n)² of the width if a run may stop at any look."""
-    first: int = 0
-    """Residuals of rows before this one, which are in every run, do not count."""
-    blocks_from: int | None = None
-    """Blocks of rows from this one on are left out, too; None: no blocks."""
-    in_sample: bool = False
-    """With many features, sigma² is at least that of the fit itself."""
-    kurtosis: bool = False
-    """n is the effective number of rows, by the kurtosis of the residuals."""
-    sandwich: bool = False
-    """The total variance is at least that of a sandwich of left-out residuals."""
+    first: int = 0  # residuals of rows before this one, which are in every run, do not count
+    blocks_from: int | None = None  # blocks of rows from this one on are left out, too
+    in_sample: bool = False  # with many features, sigma² is at least that of the fit itself
+    kurtosis: bool = False  # n is the effective number of rows, by the residuals' kurtosis
+    sandwich: bool = False  # the total variance is at least that of a sandwich of residuals
 
 
 CHOSEN_PAIRS = IntervalRule(

@@ -16,30 +16,14 @@ from credex.typing import Floats, Masks, Outputs, Weights
 
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
-    """Importances from all coalitions, with intervals of zero width.
+    """Importances from all coalitions, with intervals of zero width."""
 
-    Parameters
-    ----------
-    mean
-        ``(d, k)``.
-    misfit
-        ``(k,)`` weighted root mean square of the additive explanation's residuals.
-    spread
-        ``(k,)`` weighted standard deviation of v.
-    scale_matrix
-        ``(d, d, k)``: zeros, or the covariance due to a noisy model.
-    intercept
-        ``(k,)``.
-    dof
-        Degrees of freedom of ``scale_matrix``; large without noise.
-    """
-
-    mean: Floats
-    misfit: Floats
-    spread: Floats
-    scale_matrix: Floats
-    intercept: Floats
-    dof: float = LARGE_DOF
+    mean: Floats  # (d, k)
+    misfit: Floats  # (k,) weighted root mean square of the additive explanation's residuals
+    spread: Floats  # (k,) weighted standard deviation of v
+    scale_matrix: Floats  # (d, d, k): zeros, or the covariance due to a noisy model
+    intercept: Floats  # (k,)
+    dof: float = LARGE_DOF  # of scale_matrix; large without noise
 
     @classmethod
     def shapley(cls, masks: Masks, y: Outputs) -> ExactPosterior:

@@ -42,16 +42,10 @@ MIN_LOG_RHO = -4.0
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Points at which a process is observed or predicted.
+    """Points at which a process is observed or predicted."""
 
-    Attributes
-    ----------
-    z : (n, d) standardised design; for masks, signs.
-    coordinates : (n, p) of table rows; None for masks: their signs.
-    """
-
-    z: Floats
-    coordinates: Floats | None = None
+    z: Floats  # (n, d) standardised design; for masks, signs
+    coordinates: Floats | None = None  # (n, p) of table rows; None for masks: their signs
 
     @classmethod
     def of_masks(cls, masks: Design) -> Inputs:
@@ -78,26 +72,15 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Hyper-parameters of the covariance.
+    """Hyper-parameters of the covariance."""
 
-    Attributes
-    ----------
-    log_scales : (p,) logarithms of lambda_j.
-    log_rho : logarithm of the length of the bending direction.
-    log_weights : (4,) logarithms of the product, linear, constant (or size) and white variances.
-    direction : (p,) unit vector b; None: no bending.
-    odd : whether it describes half differences of pairs.
-    noisy : the white part is noise of the observations, not part of the function.
-    ease : (d,) relative prior variances e_j of the linear part; None: all one.
-    """
-
-    log_scales: Floats
-    log_rho: float
-    log_weights: Floats
-    direction: Floats | None
-    odd: bool = False
-    noisy: bool = False
-    ease: Floats | None = None
+    log_scales: Floats  # (p,) logarithms of lambda_j
+    log_rho: float  # logarithm of the length of the bending direction
+    log_weights: Floats  # (4,) of the product, linear, constant (or size) and white variances
+    direction: Floats | None  # (p,) unit vector b; None: no bending
+    odd: bool = False  # whether it describes half differences of pairs
+    noisy: bool = False  # the white part is noise of the observations, not part of the function
+    ease: Floats | None = None  # (d,) relative prior variances e_j of the linear part
 
     @property
     def theta(self) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -179,9 +179,13 @@ class LinearPosterior:
         sigma0_sq = self.prior.sigma0_sq / self._scale / self._scale
         return np.asarray((self.prior.n0 * sigma0_sq + self.n * self._s2) / self.dof)
 
-    def _out(self, a: Floats) -> Any:
-        """Drop the axis of the outputs if ``y`` had none."""
-        return a[..., 0][()] if self.squeeze else a
+    def _out(self, a: Floats) -> Floats:
+        """Drop the last axis, that of the outputs, if ``y`` had none."""
+        return np.asarray(a[..., 0] if self.squeeze else a)
+
+    def _number(self, a: Floats) -> Floats | float:
+        """A number of each output, ``(k,)``; just a number if ``y`` had one axis."""
+        return float(a[0]) if self.squeeze else a
 
     # -- what it says --------------------------------------------------------------------------
 
@@ -199,12 +203,12 @@ class LinearPosterior:
     def intercept(self) -> Floats | float:
         """Intercept b at the posterior mean (0 if there is none)."""
         m = self._centred
-        return self._out((m.y_mean - m.z_mean @ self._phi) * self._scale)
+        return self._number((m.y_mean - m.z_mean @ self._phi) * self._scale)
 
     @property
     def s2(self) -> Floats | float:
         """The paper's s² (Eq. 7)."""
-        return self._out(self._s2 * squared(self._scale))
+        return self._number(self._s2 * squared(self._scale))
 
     @property
     def scale_matrix(self) -> Floats:
@@ -220,14 +224,14 @@ class LinearPosterior:
     @property
     def error(self) -> ErrorPosterior:
         """Posterior of the error ε (Eq. 8)."""
-        return ErrorPosterior(self.dof, self._out(np.sqrt(self._scale2) * self._scale))
+        return ErrorPosterior(self.dof, self._number(np.sqrt(self._scale2) * self._scale))
 
     @property
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
         yy = self.moments.yy
         unknown = np.full(self.k, np.nan)
-        return self._out(1 - np.divide(self._rss, yy, out=unknown, where=yy > 0))
+        return self._number(1 - np.divide(self._rss, yy, out=unknown, where=yy > 0))
 
     def interval(
         self, level: float = 0.95, *, robust: bool = False, fraction: float = 0.0
@@ -305,16 +309,10 @@ class LinearPosterior:
         return np.asarray(self._rss * squared(self._scale) / self.robust_dof)
 
     def projected_meat(self) -> tuple[Floats, float, Floats]:
-        """Meat of the sandwich from unbiased squared residuals e²/(1−h), for forecasts.
+        """Return what a forecast of the sandwich needs, with unbiased squared residuals e²/(1−h).
 
-        Returns
-        -------
-        meat
-            ``(d, d, k)``: Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ).
-        leverage
-            Mean leverage, weighted by the squared residuals.
-        shares
-            ``(d, d, k)``: products of the rows' shares in two features' variances, summed.
+        The meat Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ) ``(d, d, k)``, the mean leverage weighted by the squared
+        residuals, and sums ``(d, d, k)`` of products of rows' shares in two features' variances.
         """
         d, k, unit = self.d, self.k, squared(self._scale)
         meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, TINY

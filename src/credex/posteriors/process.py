@@ -61,11 +61,6 @@ class Observations:
     expected, ease : (d,) prior means of phi (default: 0), and prior variances of the linear part
         relative to each other (default: equal).
     noisy : the same row may be answered differently.
-
-    Attributes
-    ----------
-    inputs, columns : n points; (n, d) or (n, d+1) design of an additive function.
-    Y : (n, k) outputs less what the prior expects, less their mean ``constant`` unless odd.
     """
 
     def __init__(
@@ -81,11 +76,11 @@ class Observations:
     ) -> None:
         self.functional, self.ease, self.noisy = functional, ease, noisy
         self.inputs = functional.inputs(design, coordinates)
-        self.columns = functional.columns(design)
+        self.columns = functional.columns(design)  # design of an additive function
         self.expected = np.zeros(functional.d) if expected is None else expected
         Y = np.asarray(y) - (self.columns[:, -functional.d :] @ self.expected)[:, None]
         self.constant = np.zeros(Y.shape[1]) if functional.odd else Y.mean(0)
-        self.Y = Y - self.constant
+        self.Y = Y - self.constant  # (n, k) outputs less what the prior expects and their mean
 
     def __getitem__(self, rows: Ints) -> Observations:
         some = copy(self)
@@ -126,21 +121,14 @@ class Observations:
 
 
 class Conditioned:
-    """A kernel conditioned on observations.
-
-    Attributes
-    ----------
-    kernel, data, functional : hyper-parameters, rows, and what is explained.
-    L : (n, n) lower Cholesky factor of k(inputs, inputs).
-    B : (n, q) L^-1 cov(v, phi).
-    W : (n, k) L^-1 Y.
-    """
+    """A kernel conditioned on observations, k(inputs, inputs) = L L'."""
 
     def __init__(self, kernel: Kernel, data: Observations) -> None:
         self.kernel, self.data, self.functional = kernel, data, data.functional
-        self.L = safe_cholesky(kernel.gram(data.inputs))
-        self.B = solve_lower(self.L, self.functional.cross(kernel, data.inputs).T)
-        self.W = solve_lower(self.L, data.Y)
+        self.L = safe_cholesky(kernel.gram(data.inputs))  # (n, n)
+        cross = self.functional.cross(kernel, data.inputs)
+        self.B = solve_lower(self.L, cross.T)  # (n, q) L^-1 cov(v, phi)
+        self.W = solve_lower(self.L, data.Y)  # (n, k) L^-1 Y
 
     @property
     def mean(self) -> Floats:
@@ -213,24 +201,14 @@ class Conditioned:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPosterior:
-    """Posterior of an explanation, a Student-t around ``mean``.
+    """Posterior of an explanation, a Student-t around ``mean``."""
 
-    Attributes
-    ----------
-    mean : (d, k)
-    intercept : (k,) of a surrogate.
-    scale : (d, d, k) scale matrices.
-    dof : degrees of freedom.
-    kernel : hyper-parameters, for a warm start.
-    state : the conditioned process; None if the rows are exactly additive.
-    """
-
-    mean: Floats
-    intercept: Floats
-    scale: Floats
+    mean: Floats  # (d, k)
+    intercept: Floats  # (k,) of a surrogate
+    scale: Floats  # (d, d, k) scale matrices
     dof: float
-    kernel: Kernel
-    state: Conditioned | None
+    kernel: Kernel  # hyper-parameters, for a warm start
+    state: Conditioned | None  # the conditioned process; None if the rows are exactly additive
 
     @classmethod
     def fit(
@@ -241,13 +219,10 @@ class ProcessPosterior:
         looks: bool = False,
         noise: Floats | None = None,
     ) -> ProcessPosterior:
-        """Fit the hyper-parameters and condition on the rows.
+        """Fit the hyper-parameters, from ``start`` on if given, and condition on the rows.
 
-        Parameters
-        ----------
-        start : ``kernel`` of an earlier fit, for a warm start.
-        looks : the run may stop at this width, so that it has to be honest at every look.
-        noise : (k,) variance of an output asked again, where that is known.
+        With ``looks`` the run may stop at this width, so that it has to be honest at every look.
+        ``noise (k,)`` is the variance of an output asked again, where that is known.
         """
         beta = data.additive_solution()
         if beta is None:

@@ -154,27 +154,15 @@ def squared(scale: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Weighted means and centred cross products of ``Z (n, d)`` and ``y (n, k)``.
+    """Weighted means and centred cross products of ``Z (n, d)`` and ``y / output_scale (n, k)``."""
 
-    Attributes
-    ----------
-    weight
-        Sum of the weights.
-    z_mean, y_mean
-        ``(d,)`` and ``(k,)`` weighted means.
-    zz, zy, yy
-        ``(d, d)``, ``(d, k)`` and ``(k,)`` weighted cross products around the means.
-    output_scale
-        ``(k,)``, see `output_scale`: ``y_mean``, ``zy`` and ``yy`` are those of y / output_scale.
-    """
-
-    weight: float
-    z_mean: Floats
-    y_mean: Floats
-    zz: Floats
-    zy: Floats
-    yy: Floats
-    output_scale: Floats
+    weight: float  # sum of the weights
+    z_mean: Floats  # (d,)
+    y_mean: Floats  # (k,)
+    zz: Floats  # (d, d)
+    zy: Floats  # (d, k)
+    yy: Floats  # (k,)
+    output_scale: Floats  # (k,), see `output_scale`
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:

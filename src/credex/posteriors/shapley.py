@@ -51,10 +51,8 @@ class Strata:
 
     d: int
     paired: bool
-    count: Floats
-    """``(S,)`` number of coalitions (of pairs) in each stratum; at most 1e300."""
-    mass: Floats
-    """``(S,)`` share of the Shapley kernel's total weight, sums to one."""
+    count: Floats  # (S,) number of coalitions (of pairs) in each stratum; at most 1e300
+    mass: Floats  # (S,) share of the Shapley kernel's total weight, sums to one
 
     def index(self, masks: Masks) -> Ints:
         """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
@@ -106,24 +104,21 @@ class Geometry:
 
     A unit is a coalition, or a pair of complementary coalitions. Outputs and instances that were
     asked the same units share one geometry.
+
+    The finite population correction is 1 − (asked fraction of the stratum): a stratum asked in full
+    has no sampling error. If masks were not drawn uniformly, it is 1 for all other strata.
+    ``effective_share`` is the effective sample size over m: 1 if all units contribute equally to
+    the features' variances, 1/m if one unit decides (the mean over features, for equal residuals).
     """
 
-    masks: Masks
-    """``(m, d)``: the coalitions, or the first one of each pair."""
+    masks: Masks  # (m, d): the coalitions, or the first one of each pair
     paired: bool
-    weights: Weights
-    """``(m,)``, mean one."""
-    finite_population_correction: Floats
-    """``(m,)`` factors 1 − (asked fraction of the stratum) ≥ 0: a stratum asked in full has no
-    sampling error. If masks were not drawn uniformly within strata, 1 for all other strata."""
-    v: Floats
-    """``(d, d)`` posterior covariance of φ over σ², on the plane Σφ = const."""
-    leverage: Floats
-    """``(m,)`` hat values of the units."""
+    weights: Weights  # (m,), mean one
+    finite_population_correction: Floats  # (m,)
+    v: Floats  # (d, d) posterior covariance of φ over σ², on the plane Σφ = const
+    leverage: Floats  # (m,) hat values of the units
     prior: Prior
     effective_share: float
-    """Effective sample size over m: 1 if all units contribute equally to the features' variances,
-    1/m if one unit decides (the mean over features, for equal residuals)."""
 
     @classmethod
     def of(
@@ -204,14 +199,10 @@ def _signed(masks: Masks) -> Iterator[tuple[slice, Floats]]:
 class Noise:
     """Noise of a random model."""
 
-    variance: Floats
-    """``(k,)`` variance of one value; NaN if nothing was asked twice."""
-    dof: float
-    """Degrees of freedom of ``variance``."""
-    repeats: Floats
-    """``(m,)`` how often each unit was asked (its values are averages)."""
-    anchor_repeats: int
-    """How often the empty and the full coalition were asked."""
+    variance: Floats  # (k,) variance of one value; NaN if nothing was asked twice
+    dof: float  # degrees of freedom of the variance
+    repeats: Floats  # (m,) how often each unit was asked (its values are averages)
+    anchor_repeats: int  # how often the empty and the full coalition were asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,27 +212,14 @@ class ShapleyPosterior:
     Weights come from the strata (coalition sizes), so that the target of the regression is the
     Shapley value whatever was drawn. Pairs are reduced to the half difference (v(z) − v(1−z))/2,
     which removes every interaction of even order.
-
-    Parameters
-    ----------
-    geometry
-        Of the masks.
-    y
-        ``(m, k)`` v of the masks.
-    y_complement
-        ``(m, k)`` v of their complements, if paired.
-    base, total
-        ``(k,)`` v(0), and v(1) − v(0).
-    noise
-        The model's noise; ``None`` for a deterministic model.
     """
 
     geometry: Geometry
-    y: Outputs
-    y_complement: Outputs | None
-    base: Floats
-    total: Floats
-    noise: Noise | None = None
+    y: Outputs  # (m, k) v of the masks
+    y_complement: Outputs | None  # (m, k) v of their complements, if paired
+    base: Floats  # (k,) v(0)
+    total: Floats  # (k,) v(1) − v(0)
+    noise: Noise | None = None  # None for a deterministic model
 
     def __post_init__(self) -> None:
         pair = () if self.y_complement is None else (self.y_complement,)
