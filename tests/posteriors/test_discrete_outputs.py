@@ -6,7 +6,7 @@ import pytest
 import credex as cx
 from credex.designs.bernoulli import all_masks
 from credex.posteriors.discrete_outputs import DiscreteOutputs, repeats
-from credex.posteriors.student import heavier, quantile
+from credex.posteriors.student import dof_factor, quantile
 from tests.games import shapley, smooth_game, table_game
 
 
@@ -112,7 +112,7 @@ def test_a_parity_of_all_players_is_still_known_from_its_sizes():
 
 def test_heavier_tails_keep_the_95_percent_interval():
     for dof in (3.5, 6.0, 10.0):
-        after = quantile(0.95, 4.0) * np.sqrt(heavier(dof, 4.0))
+        after = quantile(0.95, 4.0) * np.sqrt(dof_factor(dof, 4.0))
         assert after == pytest.approx(quantile(0.95, dof))
     e = cx.BayesSHAP(table_game(smooth_game(12, 0)), cx.Masks(12), posterior="gp").explain(
         queries=100

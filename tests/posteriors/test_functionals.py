@@ -44,7 +44,7 @@ def test_closed_forms_match_enumeration(kind, d, ease):
     surrogate = kind is SurrogateOverMasks
     functional = kind(WEIGHTS[-d - 1 :]) if surrogate else kind(d)
     A = least_squares(d, WEIGHTS[-d - 1 :]) if surrogate else shapley_values(d)
-    k = random_kernel(d, d, odd=functional.odd, ease=np.arange(1.0, d + 1) if ease else None)
+    k = random_kernel(d, d, odd=functional.odd, ease=np.arange(1.0, d + 1) if ease else 1.0)
     masks = functional.inputs(all_masks(d))
     white = np.eye(2**d) - (np.eye(2**d)[::-1] if functional.odd else 0)  # complements mirror
     K = k.gram(masks, masks) + k.weights[3] * white

@@ -75,16 +75,6 @@ class DiscreteOutputs:
         own = w[-1] - self.white * (shares @ w[:-1])
         return np.append(log_weights[:-1], np.log(max(own, np.finfo(float).tiny)))
 
-    @property
-    def scale_sd_factor(self) -> float:
-        """Factor of the prior standard deviation of the log length-scales."""
-        return float(SCALE_SD_FACTOR**self.degree)
-
-    @property
-    def log_rho_cut(self) -> float:
-        """What is subtracted from the upper bound of the bending direction's log length."""
-        return LOG_RHO_CUT * self.degree
-
 
 def degree_of(Y: Floats, *, odd: bool = False) -> float:
     """How discrete the most discrete of the outputs ``Y (n, k)`` is; constant ones do not count."""

@@ -88,8 +88,7 @@ class Functional(ABC):
 
     def _linear(self, kernel: Kernel) -> Floats:
         """(q, d) covariance of phi with the columns, under the linear part."""
-        ease = 1.0 if kernel.ease is None else kernel.ease
-        return np.asarray((kernel.weights[1] / self.d) * (self.linear * ease))
+        return np.asarray((kernel.weights[1] / self.d) * (self.linear * kernel.ease))
 
 
 class SurrogateOverPool(Functional):

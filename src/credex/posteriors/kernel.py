@@ -80,7 +80,7 @@ class Kernel:
     direction: Floats | None  # (p,) unit vector b; None: no bending
     odd: bool = False  # whether it describes half differences of pairs
     noisy: bool = False  # the white part is noise of the observations, not part of the function
-    ease: Floats | None = None  # (d,) relative prior variances e_j of the linear part
+    ease: Floats | float = 1.0  # (d,) relative prior variances e_j of the linear part
 
     @property
     def theta(self) -> Floats:
@@ -107,8 +107,8 @@ class Kernel:
     def gram(self, a: Inputs, b: Inputs | None = None) -> Floats:
         """k(a, b) of the function, (n, m). Without b: k(a, a), white on the diagonal."""
         w, other = self.weights, a if b is None else b
-        z = a.z if self.ease is None else a.z * self.ease
-        K = w[0] * self.product(a, other) + (w[1] / z.shape[1]) * (z @ other.z.T)
+        linear = (a.z * self.ease) @ other.z.T
+        K = w[0] * self.product(a, other) + (w[1] / a.z.shape[1]) * linear
         K += w[2] * size_match(a.z, other.z) if self.odd else w[2]
         if b is None:
             K[np.diag_indices(len(K))] += w[3]
@@ -131,7 +131,7 @@ class Kernel:
     def diagonal(self, a: Inputs) -> Floats:
         """Variance of an observation at each row, white included, (n,)."""
         w = self.weights
-        linear = w[1] / a.z.shape[1] * (a.z**2 if self.ease is None else a.z**2 * self.ease).sum(1)
+        linear = w[1] / a.z.shape[1] * (a.z**2 * self.ease).sum(1)
         if not self.odd:
             return np.asarray(w[0] + linear + w[2] + w[3])
         far = np.exp(-2 * np.exp(self.log_scales).sum() - 2 * (a.z @ self.h) ** 2)

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from credex.posteriors.discrete_outputs import DiscreteOutputs
+from credex.posteriors.discrete_outputs import LOG_RHO_CUT, SCALE_SD_FACTOR, DiscreteOutputs
 from credex.posteriors.kernel import JITTER, MIN_LOG_RHO, Inputs, Kernel, by_size, size_match
 from credex.typing import Floats
 
@@ -51,7 +51,7 @@ class MarginalLikelihood:
         rms = np.sqrt((Y**2).mean(0))
         self.Y = Y[:, rms > 0] / rms[rms > 0]
         self.x, z, self.odd, self.shares = inputs.x, inputs.z, centre.odd, centre.shares
-        self.linear = (z if centre.ease is None else z * centre.ease) @ z.T / z.shape[1]
+        self.linear = (z * centre.ease) @ z.T / z.shape[1]
         self.constant = size_match(z, z) if self.odd else np.ones((1, 1))
         self.distances: Floats | None = None  # (p, n²), where coordinates are not signs
         if inputs.coordinates is not None:
@@ -62,7 +62,7 @@ class MarginalLikelihood:
         p = self.x.shape[1]
         self.mean = centre.theta
         self.mean[p] = 0.0
-        spread = scale_sd * self.discrete.scale_sd_factor
+        spread = scale_sd * SCALE_SD_FACTOR**self.discrete.degree
         self.sd = np.concatenate([np.full(p, spread), [1.0], np.full(4, WEIGHT_SD)])
 
     def loss(self, theta: Floats, direction: Floats | None) -> tuple[float, Floats]:
@@ -118,7 +118,7 @@ class MarginalLikelihood:
             return start
         p = self.x.shape[1]
         low, high = self.mean - BOUND, self.mean + BOUND
-        low[p], high[p] = MIN_LOG_RHO, MAX_LOG_RHO - self.discrete.log_rho_cut
+        low[p], high[p] = MIN_LOG_RHO, MAX_LOG_RHO - LOG_RHO_CUT * self.discrete.degree
         if start.direction is not None:
             longest = np.log(0.5 * MAX_PROJECTION / np.abs(start.direction).sum())
             high[p] = min(high[p], longest)

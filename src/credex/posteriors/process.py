@@ -1,11 +1,11 @@
-r"""Gaussian-process posterior of an explanation, with honest intervals.
+"""Gaussian-process posterior of an explanation, with calibrated intervals.
 
 A process is conditioned on observations of the value function (`Conditioned`). The explanation phi
 is a linear functional of that function (`credex.posteriors.functionals`), so that given the kernel
 its posterior is Gaussian, with mean B'W and covariance sigma² C.
 
-That variance is too small, because the kernel was fitted to the same observations: how it is
-corrected says `credex.posteriors.calibration`.
+That variance is too small, because the kernel was fitted to the same observations;
+`credex.posteriors.calibration` describes the corrections.
 """
 
 from __future__ import annotations
@@ -16,17 +16,12 @@ from functools import cached_property
 
 import numpy as np
 
-from credex.posteriors.calibration import (
-    IntervalRule,
-    block_scale,
-    kurtosis_rows,
-    leave_one_out,
-)
+from credex.posteriors.calibration import IntervalRule, block_scale, kurtosis_rows, leave_one_out
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
-from credex.posteriors.student import Belief, heavier
+from credex.posteriors.student import Belief, dof_factor
 from credex.typing import Design, Floats, Ints
 
 __all__ = ["Conditioned", "Observations", "ProcessPosterior", "fit_kernel"]
@@ -74,7 +69,8 @@ class Observations:
         ease: Floats | None = None,
         noisy: bool = False,
     ) -> None:
-        self.functional, self.ease, self.noisy = functional, ease, noisy
+        self.functional, self.noisy = functional, noisy
+        self.ease = 1.0 if ease is None else ease
         self.inputs = functional.inputs(design, coordinates)
         self.columns = functional.columns(design)  # design of an additive function
         self.expected = np.zeros(functional.d) if expected is None else expected
@@ -160,7 +156,7 @@ class Conditioned:
         known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
         return np.asarray(self.kernel.diagonal(at) - np.einsum("nm,nm->m", known, known))
 
-    def honest_scale(self, rule: IntervalRule) -> tuple[Floats, Floats, float]:
+    def calibrated_scale(self, rule: IntervalRule) -> tuple[Floats, Floats, float]:
         """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
         n, p = self.data.inputs.x.shape
         inverse = solve_lower(self.L, np.eye(n))
@@ -221,7 +217,7 @@ class ProcessPosterior:
     ) -> ProcessPosterior:
         """Fit the hyper-parameters, from ``start`` on if given, and condition on the rows.
 
-        With ``looks`` the run may stop at this width, so that it has to be honest at every look.
+        With ``looks`` the run may stop at this width, so that it has to hold at every look.
         ``noise (k,)`` is the variance of an output asked again, where that is known.
         """
         beta = data.additive_solution()
@@ -239,7 +235,7 @@ class ProcessPosterior:
         f, data, noisy = state.functional, state.data, state.kernel.noisy
         d, n = f.d, len(data.Y)
         rule = f.rule(n, noisy=noisy)
-        sigma2, r, count = state.honest_scale(rule)
+        sigma2, r, count = state.calibrated_scale(rule)
         mean, C = state.mean, state.covariance[-d:, -d:]
         if f.odd:  # the first pair, full and empty, says what phi sums to
             mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
@@ -255,7 +251,7 @@ class ProcessPosterior:
             scale = scale * (rule.looks + (rule.few_looks / n) ** 2) ** 2
         dof = min(MIN_DOF + count / rule.rows_per_dof, rule.max_dof)
         if rule.tail_dof is not None:
-            scale, dof = scale * heavier(dof, rule.tail_dof), rule.tail_dof
+            scale, dof = scale * dof_factor(dof, rule.tail_dof), rule.tail_dof
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], data.rounding)
         return cls(*data.restore(mean), scale, dof, state.kernel, state)

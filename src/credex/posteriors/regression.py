@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from credex.errors import InputError
 from credex.history import Rows
-from credex.posteriors.student import heavier
+from credex.posteriors.student import dof_factor
 from credex.typing import Floats, Masks
 
 MIN_PIVOT = 1e-14
@@ -273,7 +273,7 @@ def few_rows_factors(rows: Floats, dof: float) -> Floats:
     all features do not say: 95 % intervals become those of a Student-t with ``rows + 1`` degrees.
     """
     few = rows < min(ENOUGH_ROWS, dof)
-    factors = [max(heavier(1.0 + r, dof), 1.0) for r in rows[few].tolist()]
+    factors = [max(dof_factor(1.0 + r, dof), 1.0) for r in rows[few].tolist()]
     out = np.ones(len(rows))
     out[few] = factors
     return out

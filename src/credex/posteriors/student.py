@@ -22,9 +22,9 @@ def quantile(level: float, dof: float) -> float:
     return float(ndtri(p) if dof > LARGE_DOF else stdtrit(dof, p))
 
 
-def heavier(dof: float, tails: float) -> float:
-    """Factor of a variance that keeps the 95 % interval when ``dof`` is replaced by ``tails``."""
-    return (quantile(0.95, dof) / quantile(0.95, tails)) ** 2
+def dof_factor(dof: float, new_dof: float) -> float:
+    """Factor of a variance that keeps the 95 % interval when ``dof`` is replaced by ``new_dof``."""
+    return (quantile(0.95, dof) / quantile(0.95, new_dof)) ** 2
 
 
 def cdf(x: Floats, dof: float) -> Floats:
@@ -213,10 +213,10 @@ class Belief:
     def selection_factor(self, output: int, keep: int, level: float) -> float:
         """Return how much wider intervals must be if the ``keep`` largest were selected.
 
-        The largest of many noisy estimates are largest partly by chance. The factor is the
-        critical value of the selected ones' errors over the usual one, by simulation: importances
-        from their shrunken distribution, estimates around them, the ``keep`` largest selected. It
-        is near 1 when the selected ones stand out.
+        The largest of many noisy estimates are largest partly by chance (winner's curse). The
+        factor is the critical value of the selected estimates' errors over the usual one, by
+        simulation: importances are drawn from their shrunken distribution, estimates around them,
+        and the ``keep`` largest are selected. It is near 1 when the selected ones stand out.
         """
         m, s = self.mean[:, output], self.scale[:, :, output]
         sd = self.deviation[:, output]
