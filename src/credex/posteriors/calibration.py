@@ -29,8 +29,6 @@ import numpy as np
 from credex.posteriors.regression import effective_rows
 from credex.typing import Floats
 
-__all__ = ["IntervalRule", "block_scale", "kurtosis_rows", "leave_one_out"]
-
 BLOCK_SHARE = 5
 """A block is one in so many rows."""
 

@@ -23,8 +23,6 @@ import numpy as np
 
 from credex.typing import Floats
 
-__all__ = ["DiscreteOutputs", "degree_of", "unseen_variance"]
-
 TOLERANCE = 1e-6
 """Outputs closer than this share of their range are equal up to rounding.
 

@@ -22,8 +22,6 @@ from credex.posteriors.calibration import IntervalRule
 from credex.posteriors.kernel import Inputs, Kernel, solve_lower
 from credex.typing import Design, Floats
 
-__all__ = ["Functional", "SurrogateOverPool", "projector"]
-
 MAX_COVARIANCE_ROWS = 1500
 """Pool rows between which the posterior covariance is averaged, to bound time."""
 

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 
 from credex.typing import Design, Floats, Ints, Masks
 
-__all__ = ["Inputs", "Kernel", "by_size", "safe_cholesky", "size_match", "solve_lower"]
-
 JITTER = 1e-9
 """Added to the diagonal of a covariance matrix, relative to its mean."""
 

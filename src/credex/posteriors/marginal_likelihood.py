@@ -21,8 +21,6 @@ from credex.posteriors.discrete_outputs import LOG_RHO_CUT, SCALE_SD_FACTOR, Dis
 from credex.posteriors.kernel import JITTER, MIN_LOG_RHO, Inputs, Kernel, by_size, size_match
 from credex.typing import Floats
 
-__all__ = ["MarginalLikelihood"]
-
 MAX_LOG_RHO = 1.0
 """Upper bound of log rho, the logarithm of the bending direction's length."""
 

@@ -22,8 +22,6 @@ from credex.posteriors.regression import slack
 from credex.posteriors.shapley import Geometry
 from credex.typing import Design, Floats, Masks
 
-__all__ = ["ShapleyFromCoalitions", "ShapleyFromPairs", "SurrogateOverMasks"]
-
 MAX_BENDING_FEATURES = 60
 """Features up to which a kernel that is not odd may bend: beyond, it takes too long."""
 

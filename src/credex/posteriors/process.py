@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from credex.history import spans
 from credex.posteriors.calibration import IntervalRule, block_scale, kurtosis_rows, leave_one_out
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
@@ -24,13 +25,8 @@ from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.student import Belief, dof_factor
 from credex.typing import Design, Floats, Ints
 
-__all__ = ["Conditioned", "Observations", "ProcessPosterior", "fit_kernel"]
-
 MAX_FIT_ROWS = 300
 """Hyper-parameters are fitted on at most this many rows, evenly spread, to bound time."""
-
-CHUNK = 2048
-"""Rows predicted at a time, to bound memory."""
 
 MANY_FEATURES = 25
 """Features beyond which the in-sample scale counts (chosen by coverage on the benchmark games)."""
@@ -145,8 +141,8 @@ class Conditioned:
         """Posterior mean of the outputs at masks ``(m, d)``, (m, k)."""
         f, data = self.functional, self.data
         at = f.inputs(masks)
-        starts = range(0, len(at), CHUNK)
-        parts = [self.kernel.gram(at[a : a + CHUNK], data.inputs) @ self.alpha for a in starts]
+        chunks = spans(len(at), len(data.Y))
+        parts = [self.kernel.gram(at[rows], data.inputs) @ self.alpha for rows in chunks]
         expected = f.columns(masks)[:, -f.d :] @ data.expected
         return np.concatenate(parts) + expected[:, None] + data.constant
 
