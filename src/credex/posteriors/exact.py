@@ -9,7 +9,6 @@ from math import comb
 import numpy as np
 
 from credex.errors import InputError
-from credex.posteriors.regression import output_scale
 from credex.posteriors.student import LARGE_DOF, Belief, ErrorPosterior
 from credex.typing import Floats, Masks, Outputs, Weights
 
@@ -78,6 +77,4 @@ class ExactPosterior:
 def _fit_error(w: Weights, residual: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Weighted root mean squares ``(k,)`` of the residuals, and of y around its mean."""
     w = w / w.sum() if w.sum() > 0 else w
-    scale = output_scale(y, residual)
-    error, gap = residual / scale, (y - w @ y) / scale
-    return np.sqrt(w @ np.square(error)) * scale, np.sqrt(w @ np.square(gap)) * scale
+    return np.sqrt(w @ np.square(residual)), np.sqrt(w @ np.square(y - w @ y))

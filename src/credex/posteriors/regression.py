@@ -132,14 +132,13 @@ def _per_feature(name: str, value: float | tuple[float, ...], d: int) -> Floats:
     return np.full(d, value)
 
 
-def output_scale(*outputs: Floats) -> Floats:
-    """Return powers of two ≥ 1, ``(k,)``, that exceed all ``outputs``, each ``(n, k)`` or ``(k,)``.
+def output_scale(y: Floats) -> Floats:
+    """Return powers of two ≥ 1, ``(k,)``, that exceed all outputs ``y (n, k)``.
 
     Outputs are divided by them before they are squared: 1e200 squared is beyond the largest float.
     Division by a power of two loses no digits.
     """
-    largest = np.max([np.abs(y).reshape(-1, y.shape[-1]).max(axis=0) for y in outputs], axis=0)
-    exponent = np.clip(np.frexp(largest)[1], 0, 1023)
+    exponent = np.clip(np.frexp(np.abs(y).max(axis=0))[1], 0, 1023)
     return np.asarray(np.ldexp(1.0, exponent))
 
 

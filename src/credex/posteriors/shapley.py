@@ -18,10 +18,8 @@ from credex.posteriors.regression import (
     Prior,
     constrained_inverse,
     effective_rows,
-    output_scale,
     sandwich,
     slack,
-    squared,
 )
 from credex.posteriors.student import Belief, ErrorPosterior
 from credex.typing import Design, Floats, Ints, Masks, Outputs, Weights
@@ -221,10 +219,6 @@ class ShapleyPosterior:
     total: Floats  # (k,) v(1) − v(0)
     noise: Noise | None = None  # None for a deterministic model
 
-    def __post_init__(self) -> None:
-        pair = () if self.y_complement is None else (self.y_complement,)
-        squared(output_scale(self.y, *pair, self.base, self.total))  # raises if they overflow
-
     @property
     def response(self) -> Floats:
         """Half differences of the pairs, or v − base, ``(m, k)``."""
@@ -346,8 +340,9 @@ class ShapleyPosterior:
         noise = float(np.sum(w2 * (1 - fpc) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return dof
-        spread = misfit**2 / dof + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
-        return max((misfit + noise) ** 2 / spread, 1.0)
+        share = noise / (misfit + noise)
+        spread = (1 - share) ** 2 / dof + share**2 / max(self.noise.dof, 1.0)
+        return max(1 / spread, 1.0)  # Welch–Satterthwaite
 
     @cached_property
     def belief(self) -> Belief:
