@@ -1,7 +1,8 @@
 """What takes the place of a region that is switched off: always one replacement picture.
 
-A fill turns a picture and its regions into ``(H, W, C)`` replacement pixels, once per picture; a
-perturbed picture then takes each pixel either from the picture or from its replacement.
+``fill.pixels(picture, regions)`` returns ``(H, W, C)`` replacement pixels in the picture's own
+units, once per picture; a perturbed picture then takes each pixel either from the picture or from
+its replacement. ``fill.words`` says what that is, for display.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -26,17 +27,6 @@ MAX_INPAINT_PIXELS = 600_000
 """`inpaint` takes about ten seconds for so many."""
 
 
-class Fill(Protocol):
-    """Makes the replacement of a picture."""
-
-    @property
-    def words(self) -> str:
-        """What takes the place of a region, for display."""
-
-    def pixels(self, picture: Picture, regions: Regions) -> Floats:
-        """``(H, W, C)`` replacement pixels, in the picture's own units."""
-
-
 @dataclass(frozen=True, slots=True)
 class Blur:
     """The picture itself, blurred by a Gaussian of ``sigma`` pixels."""
@@ -48,7 +38,7 @@ class Blur:
 
     @property
     def words(self) -> str:
-        """Its width included."""
+        """What replaces a region."""
         return f"the picture blurred by {self.sigma:g} pixels"
 
     def pixels(self, picture: Picture, _: Regions) -> Floats:
@@ -79,7 +69,7 @@ class Noise:
 
     @property
     def words(self) -> str:
-        """Its scale included."""
+        """What replaces a region."""
         return f"noise about the mean colour (scale {self.scale:g})"
 
     def pixels(self, picture: Picture, _: Regions) -> Floats:
@@ -97,6 +87,9 @@ class NamedFill:
 
     words: str
     pixels: Callable[[Picture, Regions], Floats]
+
+
+Fill = Blur | Noise | NamedFill
 
 
 def mean_colour(picture: Picture, regions: Regions) -> Floats:
@@ -150,9 +143,10 @@ def constant(colour: tuple[float, ...], picture: Picture, _: Regions) -> Floats:
 
 def other_picture(image: Any, picture: Picture, _: Regions) -> Floats:
     """Return another picture of the same shape."""
-    if np.shape(image) != picture.native.shape:
-        msg = f"fill= has shape {np.shape(image)}, the image has {picture.native.shape}; "
-        raise InputError(msg + "they must agree")
+    shape = picture.native.shape
+    if np.shape(image) != shape:
+        msg = f"fill= has shape {np.shape(image)}, the image has {shape}; they must agree"
+        raise InputError(msg)
     channels: Any = {"HW": "none", "HWC": "last", "CHW": "first"}[picture.layout]
     other = read(image, channels=channels)
     check_range(picture, other.native, "fill=")
@@ -193,10 +187,9 @@ def check_range(picture: Picture, values: Pixels, what: str) -> None:
     low, high = float(np.min(values)), float(np.max(values))
     if low < picture.low - margin or high > picture.high + margin:
         worst = low if low < picture.low - margin else high
-        msg = (
-            f"{what} has the value {worst:g}, but this image's values lie between {picture.low:g} "
-        )
-        msg += f"and {picture.high:g}; scale it, or say cx.Image(value_range=(low, high))"
+        msg = f"{what} has the value {worst:g}, but this image's values lie between "
+        msg += f"{picture.low:g} and {picture.high:g}; scale it, or say "
+        msg += "cx.Image(value_range=(low, high))"
         raise InputError(msg)
     if whole and np.any(values != np.rint(values)):
         msg = f"{what} is not a whole number, but the image is of type {picture.native.dtype}"

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from credex.domains.image.compose import Composer
 from credex.domains.image.fills import fill_of
 from credex.domains.image.picture import Channels, Picture, Pixels, packed, read, unpacked
 from credex.domains.image.regions import Regions, Slic, cut
@@ -82,7 +81,6 @@ class Image(MaskedDomain):
         self.fill = fill_of(fill)
         self.channels = channels
         self.value_range = value_range
-        self.summary = f"switched off: {self.fill.words}"
 
     def at(self, x: Any) -> ImageNeighbourhood:
         """Cut one picture into regions and make its replacement."""
@@ -121,15 +119,7 @@ def seen(payload: dict[str, Any]) -> tuple[Picture, Regions]:
 
 
 class ImageNeighbourhood(MaskedNeighbourhood):
-    """One picture, its regions, and what they are painted over with.
-
-    Attributes
-    ----------
-    picture, regions
-        The picture and how it is cut.
-    replacement
-        Like the picture in shape and dtype: the pixels of regions that are switched off.
-    """
+    """One picture, its regions, and the pixels that replace a region that is switched off."""
 
     def __init__(
         self, picture: Picture, regions: Regions, replacement: Pixels, removal: str
@@ -148,17 +138,17 @@ class ImageNeighbourhood(MaskedNeighbourhood):
         differs = self.picture.native != self.replacement
         return np.bincount(self._labels[differs], minlength=self.regions.d) > 0
 
-    @property
+    @cached_property
     def _labels(self) -> Ints:
         """Region of every number of the picture, in its own layout."""
         labels, layout = self.regions.labels, self.picture.layout
         if layout != "HW":
             labels = labels[None] if layout == "CHW" else labels[:, :, None]
-        return np.broadcast_to(labels, self.picture.native.shape)
+        return np.ascontiguousarray(np.broadcast_to(labels, self.picture.native.shape))
 
     @cached_property
     def row_bytes(self) -> int:
-        """Memory of a network on one picture, about."""
+        """Approximate memory of a network on one picture."""
         return MEMORY_FACTOR * self.picture.native.nbytes
 
     @cached_property
@@ -167,13 +157,11 @@ class ImageNeighbourhood(MaskedNeighbourhood):
         native = self.picture.native
         return native.shape, native.dtype.str, self.picture.kind
 
-    @cached_property
-    def _composer(self) -> Composer:
-        return Composer(self.picture.native, self.replacement, self._labels)
-
     def inputs(self, masks: Masks) -> Native:
         """Return a picture for each of ``(n, d)`` masks."""
-        return self.picture.batch(self._composer(masks))
+        kept = np.take(masks, self._labels, axis=1, mode="clip")  # half the time of masks[:, …]
+        made = np.where(kept, self.picture.native, self.replacement)
+        return self.picture.batch(made.astype(self.replacement.dtype, copy=False))
 
     @cached_property
     def _payload(self) -> dict[str, Any]:
@@ -188,5 +176,5 @@ class ImageNeighbourhood(MaskedNeighbourhood):
         }
 
     def payload(self) -> dict[str, Any]:
-        """Return the picture and its regions, compressed, and a fingerprint of the replacement."""
+        """Return the picture and its regions, compressed, and a digest of the replacement."""
         return self._payload

@@ -38,28 +38,14 @@ def image_extra(name: str, what: str) -> MissingExtraError:
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture.
-
-    Attributes
-    ----------
-    native
-        Its pixels in the user's layout and dtype, C-contiguous, a copy.
-    layout
-        ``"HW"``, ``"HWC"`` or ``"CHW"``.
-    kind
-        What the model is given: ``"array"``, ``"pil"`` (a list of PIL images) or ``"torch"``.
-    low, high
-        Smallest and largest value that a pixel of this kind may have.
-    label
-        File name, if it was read from one.
-    """
+    """One picture, as a C-contiguous copy in the user's layout and dtype."""
 
     native: Pixels
     layout: Layout
-    kind: str
-    low: float
+    kind: str  # what the model is given: "array", "pil" (a list of PIL images) or "torch"
+    low: float  # smallest and largest value that a pixel of this kind may have
     high: float
-    label: str | None = None
+    label: str | None = None  # the name of its file
 
     @cached_property
     def pixels(self) -> Pixels:
@@ -141,24 +127,15 @@ def unpacked(raw: dict[str, Any]) -> Pixels:
 def read(
     x: Any, *, channels: Channels | None = None, value_range: tuple[float, float] | None = None
 ) -> Picture:
-    """Read one picture: an array, a tensor, a PIL image or a path.
-
-    Parameters
-    ----------
-    x
-        ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)`` numbers, a torch tensor likewise, a PIL image, or
-        the path of a file that PIL reads (turned upright as its EXIF data say).
-    channels
-        Where the axis of the channels is; ``None``: it is the one of length 1, 3 or 4.
-    value_range
-        Smallest and largest possible value; ``None``: 0…255 for uint8 (the whole range of other
-        unsigned integers), 0…1 for floats that lie there, else 0…255 if they fit, else what occurs.
-    """
+    """Read one picture: an array, a torch tensor, a PIL image, or the path of an image file."""
     label, kind = None, "array"
     if isinstance(x, str | Path):
         x, label = _from_file(x), str(x)
     elif type(x).__module__.partition(".")[0] == "PIL":
-        x, kind = _from_pil(x), "pil"
+        if x.mode not in MODES:
+            msg = f"a PIL image of mode {x.mode!r} cannot be painted over; use x.convert('RGB')"
+            raise InputError(msg)
+        x, kind = np.array(x), "pil"
     elif "torch" in sys.modules and hasattr(x, "detach"):
         x, kind = x.detach().cpu().numpy(), "torch"
     elif not isinstance(x, np.ndarray | Sequence):
@@ -169,6 +146,7 @@ def read(
 
 
 def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
+    """Return the layout of an image; the axis of length 1, 3 or 4 is that of the channels."""
     if len(shape) == 4:
         msg = f"this is a batch of {shape[0]} images (shape {shape}); explain() takes one, such as "
         msg += "x[0], explain_many() takes them all"
@@ -191,6 +169,7 @@ def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
 
 
 def _range(a: Pixels, given: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the smallest and largest possible value of a pixel, as `Image` documents it."""
     low, high = float(a.min()), float(a.max())
     if given is not None:
         if low < given[0] or high > given[1]:
@@ -205,6 +184,7 @@ def _range(a: Pixels, given: tuple[float, float] | None) -> tuple[float, float]:
 
 
 def _from_file(path: str | Path) -> Pixels:
+    """Read an image file with PIL, turned upright as its EXIF data say."""
     try:
         from PIL import Image, ImageOps
     except ImportError:
@@ -221,10 +201,3 @@ def _from_file(path: str | Path) -> Pixels:
     except (OSError, SyntaxError, ValueError) as cause:
         msg = f"{str(path)!r} is not an image that can be read: {cause}"
         raise InputError(msg) from cause
-
-
-def _from_pil(picture: Any) -> Pixels:
-    if picture.mode not in MODES:
-        msg = f"a PIL image of mode {picture.mode!r} cannot be painted over; use x.convert('RGB')"
-        raise InputError(msg)
-    return np.array(picture)
