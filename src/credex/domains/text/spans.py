@@ -22,29 +22,13 @@ MAX_NAME = 48
 
 @dataclass(frozen=True, slots=True)
 class SplitText:
-    """A text and its parts: what `Text.at` looks at, and what an explanation remembers.
-
-    Attributes
-    ----------
-    text
-        As the user gave it.
-    spans
-        For each of the d parts its spans, in order; a shared word has several.
-    names
-        The d names, no two alike.
-    unit
-        What one part is called: ``"word"``, ``"sentence"``, ``"token"`` or ``"part"``.
-    note
-        How the parts were chosen, if that is worth saying.
-    label
-        Index label, or ``None``.
-    """
+    """A text and its d parts: what `Text.at` looks at, and what an explanation keeps."""
 
     text: str
-    spans: tuple[tuple[Span, ...], ...]
-    names: tuple[str, ...]
-    unit: str
-    note: str = ""
+    spans: tuple[tuple[Span, ...], ...]  # of each part, in order; a shared word has several
+    names: tuple[str, ...]  # no two alike
+    unit: str  # what one part is called: "word", "sentence", "token" or "part"
+    note: str = ""  # how the parts were chosen
     label: Any = None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from credex.cells import decode, encode
+from credex.cells import decode, encode_or_text
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
 from credex.domains.text.spans import SplitText, called, check_unit, split_text, zoomed
 from credex.errors import InputError
@@ -64,7 +64,6 @@ class Text(MaskedDomain):
             msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function (str.casefold)"
             raise InputError(msg)
         self.unit, self.mask, self.repeats = unit, mask, repeats
-        self.summary = f"no background: {_removal(mask, 'part')}"
 
     def at(self, x: Any) -> TextNeighbourhood:
         """Return the neighbourhood of one string (or of what `restore` or `zoom` returned)."""
@@ -130,42 +129,34 @@ class TextNeighbourhood(MaskedNeighbourhood):
         return 64 + 4 * len(self.source.text)
 
     @cached_property
-    def _replacements(self) -> list[list[str]]:
-        """What replaces each span of each part that is off."""
+    def _replacements(self) -> dict[int, str]:
+        """What replaces a span that is off, by the span's first character."""
         text, mask = self.source.text, self._mask
-        if mask is None or isinstance(mask, str):
-            return [[mask or ""] * len(part) for part in self.source.spans]
-        return [[_masked(mask, text[a:b]) for a, b in part] for part in self.source.spans]
+        spans = [span for part in self.source.spans for span in part]
+        if callable(mask):
+            return {a: _masked(mask, text[a:b]) for a, b in spans}
+        return {a: mask or "" for a, _ in spans}
 
     @cached_property
     def active(self) -> Masks:
         """``(d,)``: false where a part is replaced by itself."""
-        text = self.source.text
-        return np.array(
-            [
-                any(text[a:b] != new for (a, b), new in zip(part, off, strict=True))
-                for part, off in zip(self.source.spans, self._replacements, strict=True)
-            ]
-        )
+        text, new = self.source.text, self._replacements
+        return np.array([any(text[a:b] != new[a] for a, b in part) for part in self.source.spans])
 
     @cached_property
     def _pieces(self) -> tuple[tuple[str, ...], Ints, Masks]:
         """The text in pieces; of each, its part (-1: none) and whether it is a replacement."""
-        text = self.source.text
-        ordered = sorted(
-            (a, b, i, new)
-            for i, (part, off) in enumerate(zip(self.source.spans, self._replacements, strict=True))
-            for (a, b), new in zip(part, off, strict=True)
-        )
+        text, new = self.source.text, self._replacements
+        ordered = sorted((a, b, i) for i, part in enumerate(self.source.spans) for a, b in part)
         following = [*(a for a, *_ in ordered[1:]), len(text)]
         pieces: list[tuple[str, int, bool]] = []
         end = 0
-        for (a, b, i, new), stop in zip(ordered, following, strict=True):
+        for (a, b, i), stop in zip(ordered, following, strict=True):
             pieces.append((text[end:a], -1, False))
             end = b
             if self._mask is None and (a == 0 or text[a - 1].isspace()):
                 end = stop - len(text[b:stop].lstrip())  # the white space goes with the part
-            pieces += [(text[a:end], i, False), (new, i, True)]
+            pieces += [(text[a:end], i, False), (new[a], i, True)]
         pieces.append((text[end:], -1, False))
         texts, part_of, replaces = zip(*pieces, strict=True)
         return texts, np.array(part_of), np.array(replaces)
@@ -178,25 +169,22 @@ class TextNeighbourhood(MaskedNeighbourhood):
 
     def payload(self) -> dict[str, Any]:
         """Return the text, its parts, and what replaces them."""
-        source, mask = self.source, self._mask
-        try:
-            label = encode(source.label)
-        except TypeError:
-            label = str(source.label)
+        source, new = self.source, self._replacements
+        each = [[new[a] for a, _ in part] for part in source.spans]
         return {
             "kind": "text",
             "text": source.text,
             "unit": source.unit,
             "names": list(source.names),
             "spans": [[[a, b] for a, b in part] for part in source.spans],
-            "mask": mask if mask is None or isinstance(mask, str) else self._replacements,
+            "mask": each if callable(self._mask) else self._mask,
             "note": source.note,
-            "label": label,
+            "label": encode_or_text(source.label),
         }
 
 
 def _masked(mask: Callable[[str], Any], piece: str) -> str:
-    """Return what the user's function replaces a piece of text by."""
+    """Return what the user's function puts in place of a piece of text."""
     new = called(mask, "mask", piece)
     if not isinstance(new, str):
         msg = f"the function given as mask= returned {new!r} for {piece!r}; it must return a text"
