@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from credex.errors import InputError
@@ -25,21 +24,14 @@ def prepared(rows: Native, transform: Step | None, prepare: Step | None) -> Any:
     return rows if prepare is None else prepare(rows)
 
 
-def named(classes: Sequence[Any] | None) -> Array | None:
-    """Return the names of the outputs as an array."""
-    return None if classes is None else np.asarray(classes)
-
-
 def check_steps(transform: Any, prepare: Any, activation: Any) -> None:
-    """Raise if one of them cannot be used."""
+    """Raise if one of the options of `from_torch` or `from_onnx` cannot be used."""
     if transform is not None and prepare is not None:
         msg = "give transform= (one row at a time) or prepare= (a whole batch), not both"
         raise InputError(msg)
     for name, step in (("transform", transform), ("prepare", prepare)):
         if step is not None and not callable(step):
-            msg = f"{name} must be a function; got {step!r}"
-            raise InputError(msg)
-    known = activation in (None, "softmax", "sigmoid") or callable(activation)
-    if not known:
+            raise InputError(f"{name} must be a function; got {step!r}")
+    if activation not in (None, "softmax", "sigmoid") and not callable(activation):
         msg = f"activation must be 'softmax', 'sigmoid' or a function; got {activation!r}"
         raise InputError(msg)

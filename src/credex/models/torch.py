@@ -12,7 +12,7 @@ import numpy as np
 
 from credex.checks import check_count
 from credex.errors import InputError, MissingExtraError, ModelOutputError
-from credex.models.preprocessing import ROWS, Array, Step, check_steps, named, prepared
+from credex.models.preprocessing import ROWS, Array, Step, check_steps, prepared
 from credex.typing import Native
 
 __all__ = ["TorchModel", "from_torch"]
@@ -20,7 +20,7 @@ __all__ = ["TorchModel", "from_torch"]
 
 @dataclass(slots=True)
 class _Busy:
-    """Submodules to put back into training mode when the last user has gone."""
+    """Submodules to put back into training mode after the last of the calls that use them."""
 
     training: list[Any]
     users: int = 0
@@ -74,16 +74,15 @@ def from_torch(
     try:
         import torch
     except ImportError:
-        msg = "from_torch needs torch: pip install 'credex[torch]'"
-        raise MissingExtraError(msg) from None
+        raise MissingExtraError("from_torch needs torch: pip install 'credex[torch]'") from None
     if not isinstance(module, torch.nn.Module):
-        msg = f"from_torch takes a torch.nn.Module; got {type(module).__name__}"
-        raise InputError(msg)
+        raise InputError(f"from_torch takes a torch.nn.Module; got {type(module).__name__}")
     check_steps(transform, prepare, activation)
     if device is not None:
         module.to(device)
     check_count("batch_size", batch_size)
-    return TorchModel(module, transform, prepare, activation, named(classes), batch_size)
+    names = None if classes is None else np.asarray(classes)
+    return TorchModel(module, transform, prepare, activation, names, batch_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +111,13 @@ class TorchModel:
     __call__ = predict_proba
 
     def _tensor(self, x: Any) -> Any:
+        """Return a batch as a tensor of the module's floating-point type, on its device."""
         import torch
 
         where = next(self.module.parameters(), next(self.module.buffers(), None))
         if isinstance(x, list):
-            if not all(isinstance(one, torch.Tensor) for one in x):
-                x = np.stack([np.asarray(one) for one in x])
-            else:
-                x = torch.stack(x)
+            tensors = all(isinstance(one, torch.Tensor) for one in x)
+            x = torch.stack(x) if tensors else np.stack([np.asarray(one) for one in x])
         t = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(x))
         if where is None:
             return t if t.is_floating_point() else t.float()
@@ -127,12 +125,11 @@ class TorchModel:
         return t.to(device=where.device, dtype=floats)
 
     def _activated(self, y: Any) -> Any:
+        """Return the module's output after ``activation``."""
         y = getattr(y, "logits", y)
         if not hasattr(y, "detach"):
-            msg = (
-                f"the module returned a {type(y).__name__}, not a tensor; wrap it in a module that "
-            )
-            msg += "returns (n, k) numbers"
+            msg = f"the module returned a {type(y).__name__}, not a tensor; wrap it in a module "
+            msg += "that returns (n, k) numbers"
             raise ModelOutputError(msg)
         if callable(self.activation):
             return self.activation(y)
@@ -143,9 +140,9 @@ class TorchModel:
 
 @contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """Evaluation mode, and back: each submodule to the mode it was in.
+    """Put a module into evaluation mode, and each submodule back into the mode it was in.
 
-    Threads may share a module: the first to come switches, the last to go switches back.
+    Threads may share a module: the first call switches the mode, the last one switches it back.
     """
     with _LOCK:
         busy = _BUSY.setdefault(id(module), _Busy([m for m in module.modules() if m.training]))
