@@ -114,8 +114,11 @@ class Image(MaskedDomain):
 
 def seen(payload: dict[str, Any]) -> tuple[Picture, Regions]:
     """Return the picture and the regions that an explanation's payload holds."""
-    labels = unpacked(payload["labels"]).astype(np.int64)
-    return Picture.from_payload(payload["picture"]), Regions(labels, tuple(payload["numbers"]))
+    raw, labels = payload["picture"], unpacked(payload["labels"]).astype(np.int64)
+    picture = Picture(
+        unpacked(raw["pixels"]), raw["layout"], raw["kind"], *raw["range"], raw["label"]
+    )
+    return picture, Regions(labels, tuple(payload["numbers"]))
 
 
 class ImageNeighbourhood(MaskedNeighbourhood):
@@ -165,10 +168,16 @@ class ImageNeighbourhood(MaskedNeighbourhood):
 
     @cached_property
     def _payload(self) -> dict[str, Any]:
-        labels = self.regions.labels
+        picture, labels = self.picture, self.regions.labels
         return {
             "domain": "image",
-            "picture": self.picture.payload(),
+            "picture": {
+                "pixels": packed(picture.native),
+                "layout": picture.layout,
+                "kind": picture.kind,
+                "range": [float(picture.low), float(picture.high)],
+                "label": picture.label,
+            },
             "labels": packed(labels.astype(np.uint8 if self.regions.d <= 256 else np.uint16)),
             "numbers": list(self.regions.numbers),
             "fill": self.removal,

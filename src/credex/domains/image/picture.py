@@ -7,7 +7,6 @@ import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from credex.domains.masked import numbers
 from credex.errors import InputError, MissingExtraError
 from credex.typing import Floats
 
-__all__ = ["Picture", "image_extra", "read"]
+__all__ = ["Picture", "packed", "read", "unpacked"]
 
 Layout = Literal["HW", "HWC", "CHW"]
 Channels = Literal["first", "last", "none"]
@@ -29,11 +28,6 @@ COLOURS = (1, 3, 4)
 
 MODES = ("L", "RGB", "RGBA")
 """Modes of PIL images whose pixels are numbers that can be mixed."""
-
-
-def image_extra(name: str, what: str) -> MissingExtraError:
-    """Return the error for a package of the extra ``image`` that is missing."""
-    return MissingExtraError(f"{what} needs {name}: pip install 'credex[image]'")
 
 
 @dataclass(frozen=True)
@@ -47,12 +41,17 @@ class Picture:
     high: float
     label: str | None = None  # the name of its file
 
-    @cached_property
+    @property
     def pixels(self) -> Pixels:
         """``(H, W, C)`` view."""
         if self.layout == "HW":
             return self.native[:, :, None]
         return np.moveaxis(self.native, 0, 2) if self.layout == "CHW" else self.native
+
+    @property
+    def floats(self) -> Floats:
+        """``(H, W, C)`` float64 copy, in the picture's own units."""
+        return self.pixels.astype(np.float64)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -66,8 +65,7 @@ class Picture:
 
     def scaled(self) -> Floats:
         """``(H, W, C)`` float64 between 0 and 1: what segmenters see."""
-        span = (self.high - self.low) or 1.0
-        return (self.pixels.astype(np.float64) - self.low) / span
+        return (self.floats - self.low) / ((self.high - self.low) or 1.0)
 
     def like(self, pixels: Floats) -> Pixels:
         """Return ``(H, W, C)`` numbers in the layout and dtype of this picture."""
@@ -92,22 +90,6 @@ class Picture:
 
             return torch.from_numpy(stack)
         return stack
-
-    def payload(self) -> dict[str, Any]:
-        """Return JSON-safe values that `from_payload` reads."""
-        return {
-            "pixels": packed(self.native),
-            "layout": self.layout,
-            "kind": self.kind,
-            "range": [float(self.low), float(self.high)],
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_payload(cls, raw: dict[str, Any]) -> Picture:
-        """Read what `payload` wrote."""
-        low, high = raw["range"]
-        return cls(unpacked(raw["pixels"]), raw["layout"], raw["kind"], low, high, raw["label"])
 
 
 def packed(a: Pixels) -> dict[str, Any]:
@@ -188,7 +170,8 @@ def _from_file(path: str | Path) -> Pixels:
     try:
         from PIL import Image, ImageOps
     except ImportError:
-        raise image_extra("pillow", "reading an image file") from None
+        msg = "reading an image file needs pillow: pip install 'credex[image]'"
+        raise MissingExtraError(msg) from None
     if not Path(path).is_file():
         raise InputError(f"there is no image file {str(path)!r}")
     try:

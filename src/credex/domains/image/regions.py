@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from credex.checks import check_count, check_positive
-from credex.domains.image.picture import Picture, image_extra
+from credex.domains.image.picture import Picture
 from credex.domains.masked import unmasked
-from credex.errors import InputError
+from credex.errors import InputError, MissingExtraError
 from credex.typing import Floats, Ints
 
 __all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Slic", "cut"]
@@ -242,6 +242,7 @@ def _skimage(function: str, image: Floats, **options: Any) -> Any:
     try:
         from skimage import segmentation
     except ImportError:
-        raise image_extra("scikit-image", f"cx.{function.capitalize()}") from None
+        msg = f"cx.{function.capitalize()} needs scikit-image: pip install 'credex[image]'"
+        raise MissingExtraError(msg) from None
     opaque = image[:, :, :3] if image.shape[2] == 4 else image
     return getattr(segmentation, function)(opaque, channel_axis=-1, **options)
