@@ -12,7 +12,7 @@ import numpy as np
 
 from credex.checks import check_count
 from credex.errors import InputError, MissingExtraError
-from credex.models.preprocessing import ROWS, Array, Step, check_steps, prepared
+from credex.models.torch import ROWS, Array, Step, check_steps, prepared
 from credex.typing import Native
 
 __all__ = ["OnnxModel", "from_onnx"]

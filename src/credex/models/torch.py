@@ -1,21 +1,27 @@
-"""A torch module as a function of rows."""
+"""A torch module as a function of rows, and what happens to rows before any network sees them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credex.checks import check_count
 from credex.errors import InputError, MissingExtraError, ModelOutputError
-from credex.models.preprocessing import ROWS, Array, Step, check_steps, prepared
 from credex.typing import Native
 
-__all__ = ["TorchModel", "from_torch"]
+__all__ = ["ROWS", "Array", "Step", "TorchModel", "check_steps", "from_torch", "prepared"]
+
+Array = NDArray[Any]
+Step = Callable[[Any], Any]
+
+ROWS = 64
+"""Rows that a network is given at a time, unless ``batch_size`` says otherwise."""
 
 
 @dataclass(slots=True)
@@ -157,3 +163,23 @@ def _evaluating(module: Any) -> Iterator[None]:
                 del _BUSY[id(module)]
                 for m in busy.training:
                     m.training = True
+
+
+def prepared(rows: Native, transform: Step | None, prepare: Step | None) -> Any:
+    """Return the rows after ``transform`` (one at a time, a list) or ``prepare`` (all at once)."""
+    if transform is not None:
+        return [transform(one) for one in rows]
+    return rows if prepare is None else prepare(rows)
+
+
+def check_steps(transform: Any, prepare: Any, activation: Any) -> None:
+    """Raise if one of the options of `from_torch` or `from_onnx` cannot be used."""
+    if transform is not None and prepare is not None:
+        msg = "give transform= (one row at a time) or prepare= (a whole batch), not both"
+        raise InputError(msg)
+    for name, step in (("transform", transform), ("prepare", prepare)):
+        if step is not None and not callable(step):
+            raise InputError(f"{name} must be a function; got {step!r}")
+    if activation not in (None, "softmax", "sigmoid") and not callable(activation):
+        msg = f"activation must be 'softmax', 'sigmoid' or a function; got {activation!r}"
+        raise InputError(msg)

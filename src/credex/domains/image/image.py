@@ -114,10 +114,10 @@ class Image(MaskedDomain):
 
 def seen(payload: dict[str, Any]) -> tuple[Picture, Regions]:
     """Return the picture and the regions that an explanation's payload holds."""
-    raw, labels = payload["picture"], unpacked(payload["labels"]).astype(np.int64)
-    picture = Picture(
-        unpacked(raw["pixels"]), raw["layout"], raw["kind"], *raw["range"], raw["label"]
-    )
+    raw, pixels = payload["picture"], unpacked(payload["picture"]["pixels"])
+    low, high = raw["range"]
+    picture = Picture(pixels, raw["layout"], raw["kind"], low, high, raw["label"])
+    labels = unpacked(payload["labels"]).astype(np.int64)
     return picture, Regions(labels, tuple(payload["numbers"]))
 
 
