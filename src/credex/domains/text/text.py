@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credex.cells import decode, encode_or_text
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
@@ -34,9 +34,9 @@ class Text(MaskedDomain):
         What replaces a part that is off: nothing (``None``: it is cut out, with the white space
         after it), a text such as ``"[MASK]"`` or ``"…"``, or a function of the part's text.
     repeats
-        ``"separate"``: a word that comes twice is two features, ``free`` and ``free #2``;
-        ``"shared"``: one feature, on and off everywhere at once; or a function that says which are
-        the same (``str.casefold``: whatever their case).
+        ``"separate"``: a word that occurs twice is two features, ``free`` and ``free #2``;
+        ``"shared"``: one feature, on and off everywhere at once; or a function whose value is the
+        same for parts that are shared (``str.casefold`` ignores case).
 
     Examples
     --------
@@ -77,6 +77,7 @@ class Text(MaskedDomain):
         raise InputError(msg)
 
     def _split_one(self, text: str, label: Any = None) -> SplitText:
+        """Split one text into its parts, or raise an `InputError`."""
         if not text.strip():
             what = "empty" if not text else "only white space"
             raise InputError(f"the text is {what}: there is nothing to switch off")
@@ -125,7 +126,7 @@ class TextNeighbourhood(MaskedNeighbourhood):
 
     @cached_property
     def row_bytes(self) -> int:
-        """At most four bytes a character, and Python's own share."""
+        """At most four bytes a character, and the overhead of a Python string."""
         return 64 + 4 * len(self.source.text)
 
     @cached_property
@@ -144,28 +145,28 @@ class TextNeighbourhood(MaskedNeighbourhood):
         return np.array([any(text[a:b] != new[a] for a, b in part) for part in self.source.spans])
 
     @cached_property
-    def _pieces(self) -> tuple[tuple[str, ...], Ints, Masks]:
-        """The text in pieces; of each, its part (-1: none) and whether it is a replacement."""
+    def _pieces(self) -> tuple[NDArray[Any], NDArray[Any], Ints]:
+        """The text in pieces: each as it is when its part is on, when it is off, and that part."""
         text, new = self.source.text, self._replacements
         ordered = sorted((a, b, i) for i, part in enumerate(self.source.spans) for a, b in part)
         following = [*(a for a, *_ in ordered[1:]), len(text)]
-        pieces: list[tuple[str, int, bool]] = []
+        on, off, part_of = [], [], []
         end = 0
         for (a, b, i), stop in zip(ordered, following, strict=True):
-            pieces.append((text[end:a], -1, False))
-            end = b
+            before, end = end, b
             if self._mask is None and (a == 0 or text[a - 1].isspace()):
                 end = stop - len(text[b:stop].lstrip())  # the white space goes with the part
-            pieces += [(text[a:end], i, False), (new[a], i, True)]
-        pieces.append((text[end:], -1, False))
-        texts, part_of, replaces = zip(*pieces, strict=True)
-        return texts, np.array(part_of), np.array(replaces)
+            on.append(text[before:end])
+            off.append(text[before:a] + new[a])
+            part_of.append(i)
+        rest = text[end:]  # the same whether the last part is on or off
+        on[-1], off[-1] = on[-1] + rest, off[-1] + rest
+        return np.array(on, dtype=object), np.array(off, dtype=object), np.array(part_of)
 
     def inputs(self, masks: Masks) -> list[str]:
         """Return one text for each of ``(n, d)`` masks."""
-        pieces, part_of, replaces = self._pieces
-        present = np.concatenate([masks, np.ones((len(masks), 1), dtype=np.bool_)], axis=1)
-        return ["".join(compress(pieces, row)) for row in present[:, part_of] != replaces]
+        on, off, part_of = self._pieces
+        return ["".join(row) for row in np.where(masks[:, part_of], on, off)]
 
     def payload(self) -> dict[str, Any]:
         """Return the text, its parts, and what replaces them."""
