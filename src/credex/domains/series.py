@@ -41,7 +41,7 @@ class Series(MaskedDomain):
         ``"together"``: a segment is off in all channels at once; ``"each"``: every channel has
         segments of its own; or the channels' names, which means ``"each"``.
     seed
-        Of the noise.
+        Seed of the noise.
 
     Examples
     --------

@@ -40,20 +40,20 @@ def from_onnx(
     threads: int | None = None,
     providers: Sequence[str] = ("CPUExecutionProvider",),
 ) -> OnnxModel:
-    """Return a function of rows that asks an ONNX file through onnxruntime.
+    """Wrap an ONNX file as a function from rows to outputs, run by onnxruntime.
 
-    A model with a fixed batch size works too: the last batch is padded and the answer cut.
+    A model with a fixed batch size works too: the last batch is padded.
 
     Parameters
     ----------
     path
         The file.
     transform, prepare, activation, classes
-        As in `from_torch`; ``prepare`` gives an array.
+        As in `from_torch`; ``prepare`` returns an array.
     output
         Name of the output; needed only if there are several.
     batch_size
-        Most rows at a time; by default 64, or what the model demands.
+        Maximum rows at a time; by default 64, or the fixed batch size of the model.
     threads
         Threads of the computation; by default onnxruntime's own choice.
     providers
@@ -76,7 +76,7 @@ def from_onnx(
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """An ONNX file as a function of rows; made by `from_onnx`. Pickles as its path."""
+    """An ONNX file as a function of rows; made by `from_onnx`. The open session is not pickled."""
 
     path: str
     transform: Step | None
@@ -110,7 +110,7 @@ class OnnxModel:
             raise InputError(msg) from cause
 
     def check(self) -> None:
-        """Check that the model has one input of a known type, and the output that is wanted."""
+        """Raise unless the model has one input of a known type, and the output asked for."""
         inputs = self.session.get_inputs()
         if len(inputs) != 1:
             msg = f"the model has {len(inputs)} inputs ({', '.join(i.name for i in inputs)}); "
@@ -131,7 +131,7 @@ class OnnxModel:
 
     @property
     def fixed(self) -> int | None:
-        """The batch size that the model demands, or ``None``."""
+        """The fixed batch size of the model, or ``None``."""
         shape = self.session.get_inputs()[0].shape
         return shape[0] if shape and isinstance(shape[0], int) else None
 
@@ -155,7 +155,7 @@ class OnnxModel:
     __call__ = predict_proba
 
     def _fitting(self, x: Any) -> Array:
-        """Return the batch in the model's own type, if its shape is the model's."""
+        """Return the batch in the model's dtype, or raise if its shape does not fit."""
         want = self.session.get_inputs()[0]
         a = np.ascontiguousarray(x)
         shape = want.shape or []

@@ -1,4 +1,4 @@
-"""A torch module as a function of rows, and what happens to rows before any network sees them."""
+"""A torch module as a function of rows; preprocessing of rows, which ONNX models share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 Step = Callable[[Any], Any]
 
 ROWS = 64
-"""Rows that a network is given at a time, unless ``batch_size`` says otherwise."""
+"""Default ``batch_size`` of a network."""
 
 
 @dataclass(slots=True)
@@ -46,19 +46,19 @@ def from_torch(
     device: Any = None,
     batch_size: int = ROWS,
 ) -> TorchModel:
-    """Return a function of rows that asks a torch module.
+    """Wrap a torch module as a function from rows to outputs.
 
-    It runs in evaluation mode, without gradients, ``batch_size`` rows at a time; afterwards every
-    submodule is in the mode it was in.
+    The module runs in evaluation mode, without gradients, ``batch_size`` rows at a time; afterwards
+    every submodule is back in the mode it was in.
 
     Parameters
     ----------
     module
         An ``nn.Module`` that returns ``(n,)`` or ``(n, k)`` numbers (or an object with ``logits``).
     transform
-        What to do with one row (a picture) before it is stacked: a torchvision pipeline, say.
+        Applied to each row (a picture) before rows are stacked, such as a torchvision pipeline.
     prepare
-        What to do with a whole batch: arrays in, array or tensor out. Faster than ``transform``.
+        Applied to a whole batch: arrays in, array or tensor out. Faster than ``transform``.
         With neither, arrays become tensors of the module's own floating-point type.
     activation
         ``"softmax"`` or ``"sigmoid"`` turns logits into probabilities; or a function of the output.
@@ -67,7 +67,7 @@ def from_torch(
     device
         Where to compute; the module is moved there. ``None``: where its parameters are.
     batch_size
-        Most rows at a time.
+        Maximum rows at a time.
 
     Examples
     --------

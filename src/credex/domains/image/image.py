@@ -19,7 +19,7 @@ from credex.typing import Ints, Masks, Native
 __all__ = ["Image", "ImageNeighbourhood", "seen"]
 
 MEMORY_FACTOR = 4
-"""Memory of a network per byte of its input, about: it holds its layers besides."""
+"""Approximate memory of a network, layers included, per byte of its input."""
 
 
 class Image(MaskedDomain):
@@ -43,8 +43,9 @@ class Image(MaskedDomain):
 
     Notes
     -----
-    The model is given pictures as they came: a batch with the same dtype and layout; torch tensors
-    for a tensor, a list of PIL images for a PIL image, ``(n, H, W, C)`` uint8 for a path.
+    The model receives pictures of the same kind: arrays of the same dtype and layout for an array,
+    torch tensors for a tensor, a list of PIL images for a PIL image, and ``(n, H, W, C)`` uint8 for
+    a path.
 
     Examples
     --------
@@ -102,7 +103,7 @@ class Image(MaskedDomain):
         return super().split(X)
 
     def restore(self, payload: Any) -> Any:
-        """Turn what an explanation kept back into an instance, with its own regions."""
+        """Turn `ImageNeighbourhood.payload` back into a picture and its regions."""
         if not isinstance(payload, dict) or payload.get("domain") != "image":
             raise InputError("this explanation is not of an image")
         if payload["fill"] != self.fill.words:
@@ -143,7 +144,7 @@ class ImageNeighbourhood(MaskedNeighbourhood):
 
     @cached_property
     def _labels(self) -> Ints:
-        """Region of every number of the picture, in its own layout."""
+        """Region of every value of the picture, in its own layout."""
         labels, layout = self.regions.labels, self.picture.layout
         if layout != "HW":
             labels = labels[None] if layout == "CHW" else labels[:, :, None]

@@ -1,4 +1,4 @@
-"""One picture in the form it came in, and how a batch of its kind is handed to the model."""
+"""One picture in the user's own layout and dtype, and batches of its kind for the model."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Channels = Literal["first", "last", "none"]
 Pixels = NDArray[Any]
 
 COLOURS = (1, 3, 4)
-"""Numbers of channels that tell an axis of colours from one of pixels."""
+"""Lengths of an axis that is taken for that of the channels."""
 
 MODES = ("L", "RGB", "RGBA")
-"""Modes of PIL images whose pixels are numbers that can be mixed."""
+"""Modes of PIL images whose pixels are plain numbers, not indices of a palette."""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from credex.typing import Floats, Ints
 __all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Slic", "cut"]
 
 MAX_REGIONS = 4_096
-"""More regions are almost surely a picture passed for its segmentation."""
+"""With more regions than this, a picture was almost surely passed instead of its labels."""
 
 SLIC_TRIES, SLIC_TOLERANCE = 6, 0.1
-"""SLIC merges small regions and returns fewer than asked for: ask again until this close."""
+"""SLIC merges small regions and returns fewer than requested: repeat until within 10 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Quickshift:
     ratio
         Weight of colour against place, between 0 and 1.
     seed
-        For ties.
+        Seed that breaks ties.
     """
 
     kernel_size: float = 4.0

@@ -128,7 +128,7 @@ def _find(unit: Any, text: str) -> tuple[list[list[Span]], list[str] | None]:
 
 
 def _shared(parts: list[list[Span]], text: str, repeats: Any) -> list[list[Span]]:
-    """Join the parts that ``repeats`` takes for the same."""
+    """Join the parts for which ``repeats`` returns the same value."""
     if isinstance(repeats, str) and repeats == "separate":
         return parts
     key: Callable[[str], Hashable] = repeats if callable(repeats) else str
@@ -145,13 +145,13 @@ def _shared(parts: list[list[Span]], text: str, repeats: Any) -> list[list[Span]
 
 
 def _is_tokenizer(unit: Any) -> bool:
-    """Whether it is a tokenizer of ``tokenizers`` or ``transformers``, by its methods."""
+    """Whether ``unit`` has the methods of a tokenizer of ``tokenizers`` or ``transformers``."""
     has = hasattr(unit, "encode") and hasattr(unit, "get_vocab")
     return has and not isinstance(unit, type)
 
 
 def _offsets(tokenizer: Any, text: str) -> list[Span]:
-    """Offsets of the tokens, special ones left out."""
+    """Return where the tokens lie in the text, without special tokens."""
     if hasattr(tokenizer, "encode_batch") and not hasattr(tokenizer, "is_fast"):
         if tokenizer.truncation is not None:
             tokenizer = copy.deepcopy(tokenizer)  # the user's keeps its settings
@@ -177,7 +177,7 @@ def _merged(offsets: list[Span]) -> list[Span]:
 
 
 def _listed(given: Any, text: str) -> list[Span]:
-    """Spans from pairs, or from the tokens themselves, which are searched in their order."""
+    """Return the spans of ``(start, end)`` pairs, or of tokens, which are searched in order."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         msg = f"the function given as unit= returned {given!r:.60}; it must return a list of "
         msg += "(start, end) pairs, or of the tokens in their order"
@@ -199,7 +199,7 @@ def _listed(given: Any, text: str) -> list[Span]:
 
 
 def _pairs(items: Any, text: str, where: str) -> list[Span]:
-    """Check ``(start, end)`` pairs; a single pair will do."""
+    """Check ``(start, end)`` pairs, or a single pair."""
     one = isinstance(items, Sequence) and len(items) == 2 and all(isinstance(v, int) for v in items)
     out = []
     for item in [items] if one or not isinstance(items, Iterable) else items:
