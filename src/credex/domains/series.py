@@ -202,16 +202,11 @@ def interpolated(x: Floats, on: Masks, empty: Floats) -> Floats:
     ``on (n, T, C)`` says which values are kept. The first and the last of them are repeated
     outwards; a channel of which nothing is kept becomes ``empty (T, C)``. Returns ``(n, T, C)``.
     """
-    steps = np.arange(len(x))[:, None]
-    # the last kept step before each step (-1: none), and the first one after it (T: none)
-    before = np.maximum.accumulate(np.where(on, steps, -1), axis=1)
-    after = np.minimum.accumulate(np.where(on, steps, len(x))[:, ::-1], axis=1)[:, ::-1]
-    left = np.where(before < 0, after, before) % len(x)
-    right = np.where(after == len(x), before, after)
-    channel = np.arange(x.shape[1])
-    a, b = x[left, channel], x[right, channel]
-    share = (steps - left) / np.maximum(right - left, 1)
-    return np.where(on.any(axis=1, keepdims=True), a + share * (b - a), empty)
+    steps, out = np.arange(len(x)), np.empty(on.shape)
+    for row, kept in zip(out, on, strict=True):
+        for c, k in enumerate(kept.T):
+            row[:, c] = np.interp(steps, steps[k], x[k, c]) if k.any() else empty[:, c]
+    return out
 
 
 def _check_segments(

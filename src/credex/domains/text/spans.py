@@ -12,7 +12,7 @@ from typing import Any
 from credex.domains.text.words import Span, sentences, trimmed, words
 from credex.errors import InputError
 
-__all__ = ["SplitText", "called", "check_unit", "split_text", "zoomed"]
+__all__ = ["SplitText", "called", "span_finder", "split_text", "zoomed"]
 
 UNITS: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
 
@@ -34,7 +34,12 @@ class SplitText:
 
 def split_text(text: str, unit: Any, repeats: Any, label: Any = None) -> SplitText:
     """Split ``text`` into units; repeated ones become one part if they are shared."""
-    parts, names = _find(unit, text)
+    names: list[str] | None = None
+    if isinstance(unit, Mapping):
+        names = [str(name) for name in unit]
+        parts = [_pairs(pairs, text, f"unit[{name!r}]") for name, pairs in unit.items()]
+    else:
+        parts = [[span] for span in span_finder(unit)(text)]
     word = unit if isinstance(unit, str) else "token" if _is_tokenizer(unit) else "part"
     if not parts:
         msg = f"the text {text[:40]!r} has no {word} that could be switched off"
@@ -87,20 +92,23 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def check_unit(unit: Any) -> None:
-    """Raise if ``unit`` cannot split a text."""
+def span_finder(unit: Any) -> Callable[[str], list[Span]]:
+    """Return the function that finds the spans of ``unit`` in a text; raise for an unknown unit."""
     if isinstance(unit, re.Pattern):
         if not isinstance(unit.pattern, str):
             raise InputError(f"unit is the bytes pattern {unit.pattern!r}; compile a str")
-        return
-    if isinstance(unit, str | bytes):
-        known = unit in UNITS
-    else:
-        known = callable(unit) or _is_tokenizer(unit) or isinstance(unit, Iterable)
-    if not known:
-        msg = f"unit={unit!r}; use 'word', 'sentence', a compiled pattern, a tokenizer, a function "
-        msg += "of the text that returns (start, end) pairs, or the pairs themselves"
-        raise InputError(msg)
+        return lambda text: [s for m in unit.finditer(text) if (s := trimmed(text, *m.span()))]
+    if isinstance(unit, str) and unit in UNITS:
+        return UNITS[unit]
+    if _is_tokenizer(unit):
+        return lambda text: _merged(_offsets(unit, text))
+    if callable(unit):
+        return lambda text: _listed(called(unit, "unit", text), text)
+    if isinstance(unit, Iterable) and not isinstance(unit, str | bytes):
+        return lambda text: _listed(unit, text)
+    msg = f"unit={unit!r}; use 'word', 'sentence', a compiled pattern, a tokenizer, a function "
+    msg += "of the text that returns (start, end) pairs, or the pairs themselves"
+    raise InputError(msg)
 
 
 def called(function: Callable[[str], Any], option: str, text: str) -> Any:
@@ -110,21 +118,6 @@ def called(function: Callable[[str], Any], option: str, text: str) -> Any:
     except Exception as cause:
         msg = f"the function given as {option}= raised {type(cause).__name__} on {text[:40]!r}: "
         raise InputError(msg + str(cause)) from cause
-
-
-def _find(unit: Any, text: str) -> tuple[list[list[Span]], list[str] | None]:
-    """Return the spans of each part, and the user's names of the parts (``None``: no names)."""
-    if isinstance(unit, Mapping):
-        return [_pairs(v, text, f"unit[{k!r}]") for k, v in unit.items()], [str(k) for k in unit]
-    if isinstance(unit, str):
-        spans = UNITS[unit](text)
-    elif isinstance(unit, re.Pattern):
-        spans = [s for m in unit.finditer(text) if (s := trimmed(text, *m.span()))]
-    elif _is_tokenizer(unit):
-        spans = _merged(_offsets(unit, text))
-    else:
-        spans = _listed(called(unit, "unit", text) if callable(unit) else unit, text)
-    return [[s] for s in spans], None
 
 
 def _shared(parts: list[list[Span]], text: str, repeats: Any) -> list[list[Span]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from credex.cells import decode, encode_or_text
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
-from credex.domains.text.spans import SplitText, called, check_unit, split_text, zoomed
+from credex.domains.text.spans import SplitText, called, span_finder, split_text, zoomed
 from credex.errors import InputError
 from credex.typing import Ints, Masks
 
@@ -53,7 +53,7 @@ class Text(MaskedDomain):
     batch = "a list of strings"
 
     def __init__(self, unit: Any = "word", *, mask: Mask = None, repeats: Any = "separate") -> None:
-        check_unit(unit)
+        span_finder(unit)  # raises for an unknown unit
         if not (mask is None or isinstance(mask, str) or callable(mask)):
             msg = f"mask is {mask!r}; use None (remove), a text such as '[MASK]', or a function"
             raise InputError(msg)
