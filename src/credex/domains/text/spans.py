@@ -41,7 +41,7 @@ def split_text(text: str, unit: Any, repeats: Any, label: Any = None) -> SplitTe
     else:
         parts = [[span] for span in span_finder(unit)(text)]
     word = unit if isinstance(unit, str) else "token" if _is_tokenizer(unit) else "part"
-    if not parts:
+    if not any(parts):
         msg = f"the text {text[:40]!r} has no {word} that could be switched off"
         if word == "word":
             msg += "; unit=re.compile(r'\\S+') takes punctuation for words"
