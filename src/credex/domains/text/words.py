@@ -26,7 +26,10 @@ BREAK = re.compile(
     rf"(?P<end>[.!?…؟۔।॥።။]+[{CLOSERS}]*(?=\s)|[。！？｡]+[{CLOSERS}]*)|(?P<gap>\n[^\S\n]*\n)"
 )
 ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st jr sr inc ltd co dept vs etc e.g i.e cf no vol fig approx".split()
+    (
+        *("mr", "mrs", "ms", "dr", "prof", "st", "jr", "sr", "inc", "ltd", "co", "dept"),
+        *("vs", "etc", "e.g", "i.e", "cf", "no", "vol", "fig", "approx"),
+    )
 )
 LAST_WORD = re.compile(r"[^\W\d_](?:[^\W_]|\.(?=\w))*\Z")
 
