@@ -38,8 +38,8 @@ class Image(MaskedDomain):
     channels
         ``"first"``, ``"last"`` or ``"none"``; ``None`` looks for an axis of length 1, 3 or 4.
     value_range
-        Smallest and largest possible value of a pixel; ``None``: 0…255 for uint8, 0…1 for floats
-        that lie there, else 0…255 if they fit.
+        Smallest and largest possible value of a pixel; ``None``: the whole range of unsigned
+        integers, 0…1 for floats that lie there, else 0…255 if they fit, else what occurs.
 
     Notes
     -----

@@ -142,8 +142,8 @@ def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
     if channels is None:
         first, last = shape[0] in COLOURS, shape[2] in COLOURS
         if first == last:
-            why = "either end could be" if first else "no axis has 1, 3 or 4"
-            msg = f"the image has shape {shape} and {why} the channels; say "
+            why = "either end could be the" if first else "no axis has 1, 3 or 4"
+            msg = f"the image has shape {shape}, and {why} channels; say "
             msg += "cx.Image(channels='first') or channels='last'"
             raise InputError(msg)
         channels = "first" if first else "last"
