@@ -38,22 +38,18 @@ class Look(Protocol):
     @property
     def belief(self) -> Belief | None:
         """Belief about the importances, ``None`` before the first fit."""
-        ...
 
     @property
     def level(self) -> float:
         """Level of the intervals."""
-        ...
 
     @property
     def n_queries(self) -> int:
         """Queries spent."""
-        ...
 
     @property
     def seconds(self) -> float:
         """Seconds since the run began."""
-        ...
 
 
 @runtime_checkable
@@ -63,11 +59,9 @@ class Rule(Protocol):
     @property
     def precise(self) -> bool:
         """Whether stopping here means that a requested precision was met."""
-        ...
 
     def check(self, look: Look) -> str | None:
         """Return the reason to stop, or ``None`` to go on."""
-        ...
 
 
 class Combines:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -12,15 +11,15 @@ from credex.designs.design import Context, Design, coalitions_of
 from credex.designs.perturbations import BernoulliSequence
 from credex.designs.samplers import (
     Candidates,
+    MaskSequence,
     MaskStream,
     Predictive,
-    Sequence,
     mask_keys,
     unseen,
 )
 from credex.domains import Neighbourhood
 from credex.errors import BudgetError, InputError
-from credex.game import Query, Result
+from credex.game import Query
 from credex.history import History
 from credex.options import Options
 from credex.posteriors.strata import strata
@@ -51,7 +50,7 @@ PROCESS_UNITS = 1_000
 """Units (pairs, or single coalitions) a Gaussian process is fitted on: its cost grows as n³."""
 
 
-class ShapleySequence(Sequence):
+class ShapleySequence(MaskSequence):
     """Coalitions from the Shapley distribution without replacement, empty and full left out.
 
     Sizes follow a low-discrepancy walk over the strata, so that every prefix is close to
@@ -179,10 +178,6 @@ class CoalitionDesign(Design):
 
     # -- sizes ---------------------------------------------------------------------------------
 
-    def unasked(self, h: History) -> float:
-        """Coalitions that were not asked yet."""
-        return self.everything - 2 - h.rows.n
-
     def is_complete(self, h: History) -> bool:
         """Whether every coalition was asked, of a noisy model at least once."""
         return self.d <= 1 or h.rows.n >= coalitions_of(self.d) - 2
@@ -244,17 +239,6 @@ class CoalitionDesign(Design):
         masks[:, self.active] = candidates.design
         return self.mask_query(masks, self.weights)
 
-    def absorb_rows(
-        self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool
-    ) -> dict[str, Any]:
-        """Add the coalitions; all weigh the same until the regression weighs their sizes."""
-        del whole
-        by_row = [b for b in (h.by_row, result.by_row) if b is not None]
-        return {
-            "rows": h.rows.add(candidates.design, y, np.ones(len(y))),
-            "by_row": np.concatenate(by_row) if by_row else None,
-        }
-
     def choose(
         self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
     ) -> Candidates:
@@ -279,7 +263,7 @@ class CoalitionDesign(Design):
     def fresh_stream(self, h: History) -> MaskStream:
         """Return the coalitions that were not asked yet, in the order of the seed."""
         d, seed, paired, once = self.d, int(self.options.seed), self.paired, self.context.once
-        sequence: Sequence
+        sequence: MaskSequence
         if self.options.paper:
             key: tuple[object, ...] = ("coins", d, seed)
             sequence = once(key, lambda: BernoulliSequence(d, seed, skip=(0, d)))

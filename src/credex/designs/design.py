@@ -17,7 +17,8 @@ from credex.errors import InputError, ModelOutputError
 from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
-from credex.typing import Floats, Ints, Masks, Native, Outputs
+from credex.typing import Design as Rows
+from credex.typing import Floats, Ints, Masks, Native, Weights
 
 __all__ = ["Context", "Design", "Request", "coalitions_of"]
 
@@ -104,9 +105,9 @@ class Design(ABC):
         """Perturbations that are asked together: 2 for pairs."""
         return 2 if self.paired else 1
 
-    @abstractmethod
     def unasked(self, h: History) -> float:
         """Perturbations that were not asked yet."""
+        return self.everything - self.n_ends - h.rows.n
 
     def room(self, h: History, ceiling: int, coming: int = 0) -> int:
         """Perturbations that fit under ``ceiling`` queries after ``coming`` others."""
@@ -150,18 +151,19 @@ class Design(ABC):
 
     # -- asking --------------------------------------------------------------------------------
 
-    @abstractmethod
     def ends_due(self, h: History, ceiling: int) -> int:
         """How often the empty and the full coalition have to be asked before anything else."""
+        del ceiling
+        return int(h.full is None)
 
     def extra_ends(self, h: History, n: int, ceiling: int) -> int:
         """How often to ask for the ends again along with ``n`` perturbations (noisy models)."""
         del h, n, ceiling
         return 0
 
-    @abstractmethod
     def end_pair(self) -> list[Query]:
         """Return the queries for the empty and the full coalition (BayesLIME: for f(x))."""
+        return [self.instance_query()]
 
     @abstractmethod
     def perturbation_query(self, candidates: Candidates) -> Query:
@@ -218,14 +220,9 @@ class Design(ABC):
 
     # -- absorbing -----------------------------------------------------------------------------
 
-    @abstractmethod
-    def absorb_rows(
-        self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool
-    ) -> dict[str, Any]:
-        """Return the changes of the history due to values ``y`` of the candidates.
-
-        ``whole``: all that were asked for were answered.
-        """
+    def row_weights(self, design: Rows) -> Weights:
+        """Weights of perturbations: BayesSHAP's regression weighs them by their size later."""
+        return np.ones(len(design))
 
     def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
         """Return the history after the results of a request; missing values are left out."""
@@ -238,16 +235,17 @@ class Design(ABC):
         if request.repeat and rest.pop(0).y is not None:
             changes["checked"] = True
             queries += self.repeat_cost
-        full, candidates = changes.get("full", h.full), request.candidates
-        if rest and candidates is not None and rest[0].y is not None and full is not None:
-            if rest[0].y.shape[1] != len(full):
-                msg = f"the model returned {rest[0].y.shape[1]} outputs where it returned "
-                msg += f"{len(full)} before"
+        full, y = changes.get("full", h.full), rest[0].y if rest else None
+        if request.candidates is not None and y is not None and full is not None:
+            if y.shape[1] != len(full):
+                msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} "
+                msg += "before"
                 raise ModelOutputError(msg)
-            y = self.linked(rest[0].y)
-            whole = len(y) == len(candidates)
-            answered = candidates if whole else candidates.pick(np.arange(len(y)))
-            changes |= self.absorb_rows(h, answered, y, rest[0], whole=whole)
+            design = request.candidates.design[: len(y)]
+            changes["rows"] = h.rows.add(design, self.linked(y), self.row_weights(design))
+            if rest[0].by_row is not None:
+                known = [] if h.by_row is None else [h.by_row]
+                changes["by_row"] = np.concatenate([*known, rest[0].by_row])
             queries += len(y)
         return h.spend(results, queries, **changes)
 

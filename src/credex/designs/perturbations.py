@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from credex.designs.design import Context, Design, coalitions_of
-from credex.designs.samplers import Candidates, MaskStream, Sequence, unseen
+from credex.designs.design import Context, Design, Request, coalitions_of
+from credex.designs.samplers import Candidates, MaskSequence, MaskStream, unseen
 from credex.domains import Neighbourhood
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.domains.tabular.perturbed import Perturbations
@@ -20,7 +20,8 @@ from credex.history import History
 from credex.kernels import Exponential
 from credex.options import Options
 from credex.seeds import Purpose, spawn
-from credex.typing import Ints, Masks, Native, Outputs
+from credex.typing import Design as Rows
+from credex.typing import Ints, Masks, Native, Weights
 
 __all__ = ["BernoulliSequence", "PerturbationDesign", "all_masks"]
 
@@ -39,7 +40,7 @@ def all_masks(d: int) -> Masks:
     return ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(np.bool_)
 
 
-class BernoulliSequence(Sequence):
+class BernoulliSequence(MaskSequence):
     """Masks of fair coins, none twice; ``skip`` leaves out given sizes.
 
     ``paired``: of each mask and its complement only the one that holds feature 0. A size that is
@@ -110,19 +111,6 @@ class PerturbationDesign(Design):
         kernel = options.kernel or (ON_MASKS if self.by_masks else ON_TABLES)
         self.kernel = replace(kernel, root=False) if options.paper else kernel
 
-    def unasked(self, h: History) -> float:
-        """Masks that were not asked yet; a table's perturbations never end."""
-        return self.everything - 1 - h.rows.n
-
-    def ends_due(self, h: History, ceiling: int) -> int:
-        """f(x), once."""
-        del ceiling
-        return int(h.full is None)
-
-    def end_pair(self) -> list[Query]:
-        """Return the query for f(x)."""
-        return [self.instance_query()]
-
     def perturbation_query(self, candidates: Candidates) -> Query:
         """Return the query for the perturbed inputs."""
         stream, noisy = self._stream, self.options.noisy
@@ -146,17 +134,19 @@ class PerturbationDesign(Design):
         """Perturbed rows ``start`` to ``stop`` of a table's stream."""
         return cast("TabularNeighbourhood", self.neighbourhood).perturb(seed, start, stop)
 
-    def absorb_rows(
-        self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool
-    ) -> dict[str, Any]:
-        """Add the rows with their proximities; tables remember their place in the stream."""
-        del result
-        weights = np.asarray(self.kernel.weights(candidates.design, self.origin))
-        changes: dict[str, Any] = {"rows": h.rows.add(candidates.design, y, weights)}
-        if isinstance(self._stream, PerturbationStream):
-            # candidates that an adaptive sampler passed over are not offered again
-            changes["cursor"] = self._stream.at if whole else int(candidates.position[-1]) + 1
-        return changes
+    def row_weights(self, design: Rows) -> Weights:
+        """Weights of perturbations: their proximity to the instance."""
+        return np.asarray(self.kernel.weights(design, self.origin))
+
+    def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
+        """Return the history after the results of a request; tables keep their place in it."""
+        after, stream, asked = super().absorb(h, request, results), self._stream, request.candidates
+        n = after.rows.n - h.rows.n
+        if n == 0 or asked is None or not isinstance(stream, PerturbationStream):
+            return after
+        # candidates that an adaptive sampler passed over are not offered again
+        place = stream.at if n == len(asked) else int(asked.position[n - 1]) + 1
+        return replace(after, cursor=place)
 
     def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the perturbations that were not asked yet, in the order of the seed."""

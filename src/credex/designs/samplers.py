@@ -55,7 +55,6 @@ class Stream(Protocol):
 
         If the sampler is paired they come as z, 1−z, z', 1−z', …
         """
-        ...
 
 
 class Predictive(Protocol):
@@ -63,7 +62,6 @@ class Predictive(Protocol):
 
     def predictive_variance(self, Z: Design) -> Floats:
         """Return the variance of the model's output at the rows ``Z``."""
-        ...
 
 
 class Sampler(Protocol):
@@ -72,13 +70,11 @@ class Sampler(Protocol):
     @property
     def paired(self) -> bool:
         """Whether candidates come as z, 1−z."""
-        ...
 
     def select(
         self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator
     ) -> Candidates:
         """Choose at most ``n`` candidates."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +280,7 @@ def checked(chosen: Candidates, n: int, *, paired: bool) -> Candidates:
     return chosen if len(chosen) <= n else chosen.pick(np.arange(n))
 
 
-class Sequence(ABC):
+class MaskSequence(ABC):
     """Distinct masks in an order that depends on the seed and d only.
 
     A unit is a mask, or, if ``paired``, the first of a mask and its complement. Unit i is the same
@@ -349,7 +345,7 @@ class MaskStream:
 
     def __init__(
         self,
-        sequence: Sequence,
+        sequence: MaskSequence,
         known: Masks | None = None,
         *,
         repeat: bool = False,
