@@ -10,6 +10,7 @@ import numpy as np
 from credex.designs.design import Context, Design, coalitions_of
 from credex.designs.perturbations import BernoulliSequence
 from credex.designs.samplers import (
+    MAX_SHUFFLED,
     Candidates,
     MaskSequence,
     MaskStream,
@@ -31,11 +32,8 @@ __all__ = ["CoalitionDesign", "ShapleySequence"]
 GOLDEN = 0.6180339887498949
 """Step of the low-discrepancy walk over the strata."""
 
-MAX_SHUFFLED = 8192
-"""Strata up to this size are listed and shuffled; larger ones are drawn from."""
-
 MAX_LISTED = 1_000_000
-"""Larger strata up to this size are listed once a part of them was drawn."""
+"""Strata above `MAX_SHUFFLED` up to this size are listed once a part of them was drawn."""
 
 END_REPEATS = 4
 """How often a noisy model is asked for the empty and the full coalition, at least …"""
@@ -79,17 +77,14 @@ class ShapleySequence(MaskSequence):
         """Return ``n`` units, less those drawn before or if a stratum has to be listed first."""
         layer = self._walk(n)
         out = np.empty((len(layer), self.d), dtype=np.bool_)
-        new = np.ones(len(layer), dtype=np.bool_)
-        large = np.ones(len(layer), dtype=np.bool_)
-        for s in np.unique(layer).tolist():
-            if s in self._listed:
-                at = np.flatnonzero(layer == s)
-                chosen, self._listed[s] = np.split(self._listed[s], [len(at)])
-                out[at] = self._subsets(s)[chosen]
-                large[at] = False
-        if large.any():
-            out[large] = z = self._draw(layer[large])
-            new[large] = unseen(z, self._drawn)
+        large = ~np.isin(layer, list(self._listed))
+        for s in np.unique(layer[~large]).tolist():
+            at = np.flatnonzero(layer == s)
+            chosen, self._listed[s] = np.split(self._listed[s], [len(at)])
+            out[at] = self._subsets(s)[chosen]
+        out[large] = self._draw(layer[large])
+        new = ~large
+        new[large] = unseen(out[large], self._drawn)
         for s in np.flatnonzero(self._left == 0).tolist():
             if s not in self._listed:  # further draws would mostly be repeats
                 keys = mask_keys(self._subsets(s))
@@ -106,8 +101,8 @@ class ShapleySequence(MaskSequence):
             mass = self._mass[live].cumsum()
             pick = live[mass.searchsorted(u * mass[-1], "right")]  # u < 1: the last is never passed
             wanted = np.bincount(pick, minlength=len(self._left))
-            # a stratum leaves the walk at its last unit, wherever a read ends
             full = live[(wanted >= self._left)[live]].tolist()
+            # a stratum leaves the walk at its last unit, wherever a read ends
             last = [int(np.flatnonzero(pick == s)[int(self._left[s]) - 1]) for s in full]
             pick = pick[: min(last, default=len(pick)) + 1]
             self._left -= np.bincount(pick, minlength=len(self._left))

@@ -185,7 +185,7 @@ class Design(ABC):
         return self.query(lambda _a, _b: (self.neighbourhood.instance_inputs(), None), 1)
 
     def mask_query(self, masks: Masks, weights: Floats = ONE_ROW) -> Query:
-        """Query for the values of ``masks (n, d)``; equal model rows are sent once."""
+        """Query for ``masks (n, d)``; equal model rows are sent once, unless the model is noisy."""
         nb, o = self.neighbourhood, self.options
         return self.query(
             lambda a, b: nb.coalition_inputs(masks[a:b], merge=not o.noisy),

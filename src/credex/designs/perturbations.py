@@ -10,7 +10,13 @@ from typing import cast
 import numpy as np
 
 from credex.designs.design import Context, Design, Request, coalitions_of
-from credex.designs.samplers import Candidates, MaskSequence, MaskStream, unseen
+from credex.designs.samplers import (
+    MAX_SHUFFLED,
+    Candidates,
+    MaskSequence,
+    MaskStream,
+    unseen,
+)
 from credex.domains import Neighbourhood
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.domains.tabular.perturbed import Perturbations
@@ -27,9 +33,6 @@ __all__ = ["BernoulliSequence", "PerturbationDesign", "all_masks"]
 
 ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
 """lime's kernels."""
-
-MAX_SHUFFLED = 8192
-"""Up to this many masks are listed and shuffled; more are drawn."""
 
 BLOCK = 256
 """Masks drawn at a time, whatever is asked for, so that batches change nothing."""

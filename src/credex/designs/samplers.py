@@ -20,8 +20,8 @@ from credex.posteriors.kernel import Inputs, solve_lower
 from credex.posteriors.process import Conditioned
 from credex.typing import Design, Floats, Ints, Masks
 
-RANDOM_NAMES = ("random", "paired", "exhaustive")
-"""Samplers that take perturbations as they come."""
+MAX_SHUFFLED = 8192
+"""Sets of masks up to this size are listed and shuffled; larger ones are drawn from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,9 +160,9 @@ class PaperFocused:
 class Focused:
     """Asks the pairs that lower the total variance of the importances most, batch by batch.
 
-    From a pool of unasked pairs, one after the other, the pair with the largest
-    Σ_i cov(φ_i, g)²/var g under the Gaussian process, covariances downdated after each choice as if
-    it had been asked: no value is needed. The process is refitted after every batch. Needs
+    Greedily takes from a pool of unasked pairs the one with the largest Σ_i cov(φ_i, g)²/var g
+    under the Gaussian process. After each choice the covariances are downdated as if it had been
+    asked, for which no value is needed. The process is refitted after every batch. Needs
     ``posterior="gp"``.
 
     Parameters
@@ -200,9 +200,7 @@ class Focused:
 
 
 def plan(state: Conditioned, masks: Masks, n: int) -> tuple[Ints, Floats]:
-    """Choose ``n`` pairs greedily by Σ_i cov(φ_i, g)²/var g, given one mask ``(m, d)`` of each.
-
-    After each choice the covariances are downdated as if it had been asked: no value is needed.
+    """Choose ``n`` pairs as `Focused` does, given one mask ``(m, d)`` of each.
 
     Returns
     -------
@@ -239,27 +237,25 @@ def plan(state: Conditioned, masks: Masks, n: int) -> tuple[Ints, Floats]:
     return picks, reductions
 
 
-def resolve_sampler(sampler: Any, default: str, *, posterior: Any) -> Sampler:
+def resolve_sampler(sampler: Sampler | str, default: str, *, posterior: Any) -> Sampler:
     """Return the sampler that a name stands for; an object is returned as it is.
 
     ``default`` is the explainer's own: ``"paired"`` or ``"random"``.
     """
     if not isinstance(sampler, str):
-        chosen: Sampler = sampler
-        return chosen
-    name = sampler
-    if name == "auto":
-        name = "focused" if posterior == "gp" and default == "paired" else default
-    if name == "focused":
+        return sampler
+    if sampler == "auto":
+        sampler = "focused" if posterior == "gp" and default == "paired" else default
+    if sampler == "focused":
         return Focused()
-    if posterior == "exact" or name == "exhaustive":
+    if posterior == "exact" or sampler == "exhaustive":
         return Paired(name="exhaustive") if default == "paired" else Random(name="exhaustive")
-    return Paired() if name == "paired" else Random()
+    return Paired() if sampler == "paired" else Random()
 
 
 def check_still_random(before: str, sampler: Sampler, name: str) -> None:
     """Raise if what the sampler ``before`` chose would be taken for a random sample now."""
-    chosen = before not in RANDOM_NAMES and before != name
+    chosen = before not in ("random", "paired", "exhaustive", name)
     if chosen and getattr(sampler, "uniform", False) and name != "exhaustive":
         msg = f"this explanation's masks were chosen by sampler={before!r}: they are no random "
         msg += f"sample, as sampler={name!r} would take them for. Go on with sampler={before!r}"
