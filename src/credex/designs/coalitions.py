@@ -36,10 +36,10 @@ MAX_LISTED = 1_000_000
 """Strata above `MAX_SHUFFLED` up to this size are listed once a part of them was drawn."""
 
 END_REPEATS = 4
-"""How often a noisy model is asked for the empty and the full coalition, at least …"""
+"""Repeats of the empty and the full coalition that a noisy model is asked for at first."""
 
 END_SHARE = 40
-"""… and once more for every so many other queries."""
+"""Other queries of a noisy model per repeat of the empty and the full coalition, at most."""
 
 MAX_END_REPEATS = 100
 """Maximum number of repeats of both if there is nothing else to ask (one feature, noisy model)."""
@@ -188,13 +188,13 @@ class CoalitionDesign(Design):
         return max(left - 2 * due, min(left, 2), 0)
 
     def _end_repeats(self, others: int) -> int:
-        """How often to ask for both ends: now and then, and as often as any other coalition."""
+        """How often a noisy model is due the empty and the full coalition, given other queries."""
         return int(max(others // END_SHARE, others / (coalitions_of(self.d) - 2)))
 
     # -- asking --------------------------------------------------------------------------------
 
     def ends_due(self, h: History, ceiling: int) -> int:
-        """Once, of a noisy model several times."""
+        """How often to ask for the empty and the full coalition first; once if without noise."""
         noisy, left = self.options.noisy, ceiling - h.n_queries
         if h.full is not None:
             return max(min(left // 2, MAX_END_REPEATS), 0) if noisy and self.d <= 1 else 0
@@ -205,7 +205,7 @@ class CoalitionDesign(Design):
         return max(min(most, (left - others) // 2), 1)
 
     def extra_ends(self, h: History, n: int, ceiling: int) -> int:
-        """Further repeats of both ends that a noisy model is due."""
+        """Further repeats of the empty and the full coalition that a noisy model is due."""
         if not self.options.noisy or h.full is None:
             return 0
         due = self._end_repeats(h.rows.n + n) - h.end_repeats
@@ -237,7 +237,7 @@ class CoalitionDesign(Design):
     def choose(
         self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
     ) -> Candidates:
-        """Let the sampler choose; beyond `PROCESS_UNITS` an adaptive one gives way to chance."""
+        """Let the sampler choose; beyond `PROCESS_UNITS`, pairs are random instead of adaptive."""
         adaptive = self.options.posterior == "gp" and not self.uniform and not self.options.noisy
         if not adaptive:
             return super().choose(h, n, fit, rng)

@@ -157,7 +157,7 @@ class Design(ABC):
         return int(h.full is None)
 
     def extra_ends(self, h: History, n: int, ceiling: int) -> int:
-        """How often to ask for the ends again along with ``n`` perturbations (noisy models)."""
+        """How often to repeat both along with ``n`` perturbations (noisy models only)."""
         del h, n, ceiling
         return 0
 
@@ -198,7 +198,7 @@ class Design(ABC):
     def request(
         self, h: History, candidates: Candidates | None, ceiling: int, *, ends: int = 0
     ) -> Request:
-        """Return what to ask: the ends so many times, and the candidates."""
+        """Return what to ask: the empty and the full coalition ``ends`` times, the candidates."""
         n = 0 if candidates is None else len(candidates)
         ends += self.extra_ends(h, n, ceiling) if n else 0
         queries = self.end_pair() * ends if ends else []
@@ -213,7 +213,7 @@ class Design(ABC):
         return Request(queries, n_ends, repeat, candidates)
 
     def _repeats_now(self, h: History, n: int, ceiling: int) -> bool:
-        """Whether to repeat f(x) in a request of ``n`` perturbations: not beside the ends alone."""
+        """Whether to repeat f(x) in a request of ``n`` perturbations."""
         if self.ends_suffice:
             return ceiling - h.n_queries >= self.end_queries + self.repeat_cost
         return n > 0 and self.affords_repeat(ceiling)
