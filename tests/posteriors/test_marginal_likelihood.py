@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from credex.designs.shapley import ShapleySequence
+from credex.designs.coalitions import ShapleySequence
 from credex.posteriors.functionals import SurrogateOverPool
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs

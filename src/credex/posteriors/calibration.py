@@ -114,6 +114,7 @@ def kurtosis_rows(r: Floats, v: Floats) -> Floats:
     normal residuals, and small for a function that is nearly constant except in a few rows.
     """
     z2 = r**2 / v[:, None]
+    z2 /= np.maximum(z2.max(0), np.finfo(float).tiny)  # fourth powers of large outputs overflow
     return np.clip(3 * effective_rows(z2.sum(0), (z2**2).sum(0)), 1.0, len(r))
 
 
