@@ -15,8 +15,7 @@ import numpy as np
 from credex.checks import check_count, check_positive
 from credex.designs.shapley import Sequence
 from credex.domains import Neighbourhood
-from credex.domains.tabular.neighbourhood import TabularNeighbourhood
-from credex.domains.tabular.perturbed import Perturbations
+from credex.domains.tabular.neighbourhood import Perturbations, TabularNeighbourhood
 from credex.errors import InputError
 from credex.typing import Design, Floats, Ints, Masks
 
