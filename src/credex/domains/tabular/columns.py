@@ -292,21 +292,11 @@ def _date_cell(dtype: np.dtype[Any], value: Any, name: str) -> NDArray[Any]:
 class Marginal:
     """The distribution of one column.
 
-    Attributes
-    ----------
-    codes
-        ``(N,)`` bin (ordered columns) or category of each training row.
-    categories
-        Codes by value, if there is no order.
-    edges
-        ``(q,)`` increasing edges of an ordered column; bin b holds ``edges[b-1] < value ≤
-        edges[b]``, and bin q + 1 missing values. ``None`` if there is no order.
-    mean, sd
-        Of the finite values; 0 and 1 for unordered or empty columns, ``sd`` is 1 if constant.
-    low, high
-        Smallest and largest finite value in standard deviations from the mean.
-    known
-        Whether an ordered column has any finite value.
+    ``codes`` are the ``(N,)`` bins (ordered columns) or categories of the training rows. A column
+    without an order has the codes of its ``categories``; an ordered one has ``(q,)`` increasing
+    ``edges``: bin b holds ``edges[b-1] < value ≤ edges[b]``, and bin q + 1 missing values. ``mean``
+    and ``sd`` are those of its finite values (1 if they are constant), ``low`` and ``high`` the
+    extremes in standard deviations from the mean; ``known`` says whether there is any.
     """
 
     codes: Ints

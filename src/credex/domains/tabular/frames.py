@@ -1,4 +1,4 @@
-"""Backends of pandas and polars frames. Each library is imported only by those who use it."""
+"""Backends of pandas and polars frames. This module is imported by those who pass a frame."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from credex.cells import is_missing, plain
@@ -42,8 +43,6 @@ class PandasBackend(Backend):
         """Tell how a column is treated; a categorical dtype is always a category."""
         if isinstance(column, np.ndarray):
             return super().kind(column, name)
-        import pandas as pd
-
         dtype = column.dtype
         if isinstance(dtype, pd.SparseDtype):
             raise InputError(
@@ -69,8 +68,6 @@ class PandasBackend(Backend):
     def _floats_to_numbers(self, like: Column, values: Floats) -> Column:
         if isinstance(like, np.ndarray):
             return super()._floats_to_numbers(like, values)
-        import pandas as pd
-
         if _is_date(like.dtype):  # of Arrow
             return pd.array(self.from_floats(np.empty(0, "M8[us]"), values), dtype=like.dtype)
         if not pd.api.types.is_integer_dtype(like.dtype):
@@ -91,8 +88,6 @@ class PandasBackend(Backend):
 
     def from_ticks(self, like: Column, ticks: Ints) -> Column:
         """Return dates of ``like``'s dtype from their integers."""
-        import pandas as pd
-
         dtype = like.dtype
         if isinstance(dtype, pd.PeriodDtype):
             periods: Any = pd.PeriodIndex  # its stubs miss from_ordinals
@@ -139,8 +134,6 @@ class PandasBackend(Backend):
 
     def frame(self, data: NDArray[Any] | Sequence[Column], index: Any) -> Native:
         """Return an array (without a copy) or columns as a frame with the training columns."""
-        import pandas as pd
-
         if isinstance(data, np.ndarray):
             return pd.DataFrame(data, columns=self.columns, index=index, copy=False)
         if index is None:
@@ -158,8 +151,6 @@ class PandasBackend(Backend):
 
     def index_of(self, label: Any, index: Any) -> Any:
         """Return an index of one label if it fits into ``index``, else of the first one there."""
-        import pandas as pd
-
         if index is None:
             return None
         if label is not None:
@@ -173,19 +164,14 @@ class PandasBackend(Backend):
 
     def concat(self, natives: Sequence[Native]) -> Native:
         """Stack frames; a default index stays a default index."""
-        import pandas as pd
-
         return pd.concat(natives, ignore_index=not self.has_index)
 
 
-def read_pandas(data: Any) -> tuple[PandasBackend, Sequence[Column], NDArray[Any] | None, Any]:
-    """Return backend, columns, the array they are views of (or ``None``), and row labels.
+def read_pandas(data: Any) -> tuple[PandasBackend, Sequence[Column] | NDArray[Any], Any]:
+    """Return backend, columns and row labels; those of a default index are ``None``.
 
-    There is an array if all columns have one numeric or boolean numpy dtype; the labels of a
-    default index are ``None``.
+    The columns are one array if all have the same numeric or boolean numpy dtype.
     """
-    import pandas as pd
-
     index = data.index
     default = isinstance(index, pd.RangeIndex) and index.start == 0 and index.step == 1
     if default and index.name is None:
@@ -195,19 +181,16 @@ def read_pandas(data: Any) -> tuple[PandasBackend, Sequence[Column], NDArray[Any
     backend = PandasBackend(names, labels, data.columns, index is not None)
     dtypes = set(data.dtypes)
     if len(dtypes) == 1 and all(isinstance(t, np.dtype) and t.kind in "iufb" for t in dtypes):
-        block = data.to_numpy()
-        return backend, block.T, block, index
+        return backend, data.to_numpy().T, index
     columns = [data.iloc[:, j] for j in range(data.shape[1])]
     # Dates stay extension arrays: pandas keeps their time zones and units there.
     arrays = [isinstance(c.dtype, np.dtype) and c.dtype.kind not in "mM" for c in columns]
     native = [c.to_numpy() if a else c.array for c, a in zip(columns, arrays, strict=True)]
-    return backend, native, None, index
+    return backend, native, index
 
 
 def _for_pandas(like: Column, kind: Kind, value: Any, name: str) -> Any:
     """Return the value in the type the extension array wants, checked to be lossless."""
-    import pandas as pd
-
     if kind == "date":
         number = isinstance(value, bool | int | float | np.number)
         if number and not isinstance(value, np.timedelta64):
@@ -224,8 +207,6 @@ def _for_pandas(like: Column, kind: Kind, value: Any, name: str) -> Any:
 
 
 def _is_date(dtype: Any) -> bool:
-    import pandas as pd
-
     return bool(
         pd.api.types.is_datetime64_any_dtype(dtype)
         or pd.api.types.is_timedelta64_dtype(dtype)

@@ -33,10 +33,14 @@ class TabularNeighbourhood:
         self._training = training
         self._features = training.features
         self._x = x
-        self._cells = [x.objects(j)[0] for j in range(x.n_columns)]
         self.label: Any = label
         self.names: tuple[str, ...] = training.features.names
         self.row_bytes = 8 * x.n_columns
+
+    @cached_property
+    def _cells(self) -> list[Any]:
+        """The instance's p values as Python objects."""
+        return [self._x.objects(j)[0] for j in range(self._x.n_columns)]
 
     @cached_property
     def values(self) -> tuple[object, ...]:
@@ -126,9 +130,7 @@ class TabularNeighbourhood:
                 "each feature"
             )
         merged = distinct_rows(masks, self._differs) if merge else None
-        if merged is None:
-            return compose_all(self._stacked, masks[:, self._features.feature_of]), None
-        masks, rows, index = merged
+        masks, rows, index = merged or (masks, None, None)
         return compose(self._stacked, masks[:, self._features.feature_of], rows), index
 
     # ---- perturbations (BayesLIME) ----------------------------------------------------------
@@ -136,11 +138,11 @@ class TabularNeighbourhood:
     @cached_property
     def _row(self) -> list[Any]:
         """The instance's p values: floats in ordered columns, else Python objects."""
-        ordered = self._features.ordered
-        return [
-            float(self._x.floats(j)[0]) if ordered[j] else cell
-            for j, cell in enumerate(self._cells)
-        ]
+        row = list(self._cells)
+        for j, ordered in enumerate(self._features.ordered):
+            if ordered and not isinstance(row[j], float):
+                row[j] = float(self._x.floats(j)[0])
+        return row
 
     @cached_property
     def _codes(self) -> Ints:
@@ -222,8 +224,8 @@ class TabularNeighbourhood:
         """
         training, features = self._training, self._features
         table = training.table
-        rows = training.draw(seed, start, stop)
-        match = take_cells(training.codes, rows) == self._codes.astype(training.codes.dtype)
+        rows, codes = training.draw(seed, start, stop)
+        match = codes == self._codes.astype(codes.dtype)
         moved: dict[int, Column] = {}
         scaled: dict[int, Floats] = {}
         if self._moving:
@@ -252,21 +254,11 @@ class TabularNeighbourhood:
 class Perturbations:
     """Perturbed rows around one instance; model inputs are made when they are asked for.
 
-    Attributes
-    ----------
-    design
-        ``(n, d)`` rows that describe the inputs: booleans if every feature is binary, else floats.
-    key
-        Equal keys mean identical inputs, whatever the instance; ``None`` if they depend on it. A
-        tuple whose last part is the ``range`` of positions in the stream.
-    training
-        Where values are taken from.
-    rows
-        ``(n, p)`` training row that each value is taken from.
-    codes
-        ``(p,)`` bin or category of the instance.
-    moved
-        Columns of numbers that took a normal step instead of being drawn.
+    ``design`` are ``(n, d)`` rows that describe the inputs: booleans if every feature is binary,
+    else floats. Equal keys mean identical inputs, whatever the instance; the last part of a key is
+    the ``range`` of positions in the stream. ``rows`` are the ``(n, p)`` training rows that the
+    values are taken from, ``codes`` the ``(p,)`` bins and categories of the instance, and ``moved``
+    the columns of numbers that took a normal step instead.
     """
 
     design: Design
@@ -330,26 +322,22 @@ class Perturbations:
         return self.pick(first), index
 
 
-def compose(table: Table, masks: Masks, rows: Ints) -> Native:
-    """Return m model rows: the instance where the mask is true, else a background row.
+def compose(table: Table, masks: Masks, rows: Ints | None) -> Native:
+    """Return model rows: the instance where the mask is true, else a background row.
 
-    ``table`` holds the background rows and then the instance, ``masks`` are ``(m, p)`` over
-    columns, ``rows`` are the ``(m,)`` background row of each.
+    ``table`` holds the B background rows and then the instance, ``masks`` are ``(n, p)`` over
+    columns, ``rows`` are the ``(n,)`` background row of each; ``None``: all B, mask by mask.
     """
-    return table.gather(np.where(masks, table.n_rows - 1, rows[:, None]), rows, {})
-
-
-def compose_all(table: Table, masks: Masks) -> Native:
-    """Return all n·B model rows of ``(n, p)`` masks, mask by mask."""
     n, B = len(masks), table.n_rows - 1
+    if rows is not None:
+        return table.gather(np.where(masks, B, rows[:, None]), rows, {})
     rows = np.tile(np.arange(B), n)
     if table.block is None:
         return compose(table, np.repeat(masks, B, axis=0), rows)
     # long inner loops: B·p contiguous values per mask
     x, background = np.tile(table.block[-1], B), table.block[:-1].reshape(-1)
     block = np.where(np.tile(masks, (1, B)), x, background).reshape(n * B, -1)
-    index = None if table.index is None else table.index.take(rows)
-    return table.backend.frame(block, index)
+    return table.backend.frame(block, None if table.index is None else table.index.take(rows))
 
 
 def distinct_rows(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints] | None:
@@ -360,18 +348,9 @@ def distinct_rows(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints] | No
     Background row b, which differs from x in c_b features, cannot give more than min(n, 2^c_b)
     distinct rows; merging is done if those add up to less than 0.7·n·B.
 
-    Parameters
-    ----------
-    masks
-        ``(n, d)``.
-    differs
-        ``(B, d)`` where each background row differs from the instance.
-
-    Returns
-    -------
-    masks, rows, index
-        ``(m, d)`` features that come from the instance, ``(m,)`` background row of the others,
-        and ``(n, B)`` which of the m rows answers each pair of mask and background row.
+    From ``(n, d)`` masks and ``(B, d)`` differences follow ``(m, d)`` features that come from the
+    instance, the ``(m,)`` background row of the others, and ``(n, B)`` which of the m rows answers
+    each pair of mask and background row.
     """
     n, B = len(masks), len(differs)
     possible = np.exp2(np.minimum(differs.sum(axis=1), 62))

@@ -29,15 +29,14 @@ _EXACT = 2.0**53  # beyond it, neighbouring integers are the same float
 class Table:
     """Rows in their native columns.
 
-    ``kinds`` says how each of the p columns is treated by default. ``block`` is the ``(n, p)``
-    array of a table with a single dtype, whose views are then the columns, or ``None``. ``index``
-    holds row labels, or ``None`` for none and for pandas' default ones.
+    ``kinds`` says how each of the p columns is treated by default. ``columns`` is a ``(p, n)``
+    array if all have the same dtype. ``index`` holds row labels, or ``None`` for none and for
+    pandas' default ones.
     """
 
     backend: Backend
     kinds: tuple[Kind, ...]
     columns: Sequence[Column] | NDArray[Any]
-    block: NDArray[Any] | None
     index: Any
 
     @classmethod
@@ -54,7 +53,7 @@ class Table:
                 f"the training data are a {type(data).__name__}; pass a 2-D numpy array, a pandas "
                 "DataFrame or a polars DataFrame"
             )
-        backend, columns, block, index = found
+        backend, columns, index = found
         if 0 in data.shape:
             raise InputError(
                 f"the training data have {data.shape[0]} rows and {data.shape[1]} columns; pass at "
@@ -66,12 +65,16 @@ class Table:
                 f"column names repeat: {listed(repeated)}; rename the columns so that each is "
                 "unique"
             )
-        if block is None:
-            columns = [c.copy() if hasattr(c, "copy") else c for c in columns]  # not of polars
+        if isinstance(columns, np.ndarray):
+            columns = np.array(columns.T, order="C", copy=True).T
         else:
-            block = np.array(block, order="C", copy=True)
-            columns = block.T
-        return cls(backend, tuple(map(backend.kind, columns, backend.names)), columns, block, index)
+            columns = [c.copy() if hasattr(c, "copy") else c for c in columns]  # not of polars
+        return cls(backend, tuple(map(backend.kind, columns, backend.names)), columns, index)
+
+    @property
+    def block(self) -> NDArray[Any] | None:
+        """``(n, p)`` array of a table whose columns have the same dtype, else ``None``."""
+        return self.columns.T if isinstance(self.columns, np.ndarray) else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,32 +126,27 @@ class Table:
         """``(n, p)`` integers that are equal within a column if and only if the values are."""
         if self.block is not None and self.block.dtype.kind in "iufb":
             return _bits(self.block)
-        out = np.empty((self.n_rows, self.n_columns), dtype=np.uint64)
-        for j, (column, kind) in enumerate(zip(self.columns, self.kinds, strict=True)):
-            if isinstance(column, np.ndarray) and column.dtype.kind in "iub":
-                out[:, j] = _bits(column)
-                continue
-            floats = self.floats(j) if kind in ("number", "date") else None
-            if floats is None or (kind == "number" and bool((np.abs(floats) >= _EXACT).any())):
-                out[:, j] = self.factorize(j)[0].view(np.uint64)
-            else:
-                out[:, j] = _bits(floats)
-        return out
+        return np.column_stack([_bits(self._comparable(j)) for j in range(self.n_columns)])
+
+    def _comparable(self, j: int) -> NDArray[Any]:
+        """``(n,)`` numbers that are equal if and only if the values of column j are."""
+        kind = self.kinds[j]
+        if kind in ("number", "date"):
+            floats = self.floats(j)
+            if kind == "date" or not bool((np.abs(floats) >= _EXACT).any()):
+                return floats
+        return self.factorize(j)[0]
 
     def frame(self) -> Native:
         """Return the rows in the user's own form; it may share memory with this table."""
         data = self.columns if self.block is None else self.block
         return self.backend.frame(data, self.index)
 
-    def with_block(self, block: NDArray[Any], index: Any) -> Table:
-        """Return the same table with other rows in one array."""
-        return Table(self.backend, self.kinds, block.T, block, index)
-
     def take(self, rows: Ints) -> Table:
         """Return the rows at these positions."""
         index = None if self.index is None else self.index.take(rows)
         if self.block is not None:
-            return self.with_block(self.block[rows], index)
+            return replace(self, columns=self.block[rows].T, index=index)
         return replace(self, columns=[column[rows] for column in self.columns], index=index)
 
     def append(self, x: Table) -> Table:
@@ -157,9 +155,9 @@ class Table:
         The new row has no label: ``index`` stays as it is.
         """
         if self.block is not None and x.block is not None:
-            return self.with_block(np.concatenate([self.block, x.block]), self.index)
+            return replace(self, columns=np.concatenate([self.block, x.block]).T)
         columns = list(map(self.backend.append, self.columns, x.columns))
-        return replace(self, columns=columns, block=None)
+        return replace(self, columns=columns)
 
     def gather(self, rows: Ints, labels: Ints, changed: Mapping[int, Column]) -> Native:
         """Return m model rows: cell (i, j) is the value of column j in row ``rows[i, j]``.
@@ -201,15 +199,12 @@ def is_instance(data: Any, library: str, name: str) -> bool:
     return module is not None and isinstance(data, getattr(module, name))
 
 
-def read(data: Any) -> tuple[Backend, Any, NDArray[Any] | None, Any] | None:
-    """Return backend, columns, the array they are views of (or ``None``), and row labels.
-
-    Nothing is copied. ``None`` if the data are not a table.
-    """
+def read(data: Any) -> tuple[Backend, Any, Any] | None:
+    """Return backend, columns and row labels without a copy; ``None`` if this is no table."""
     if isinstance(data, np.ndarray):
         data = unmasked(data)
         names = tuple(f"x{j}" for j in range(data.shape[1]))
-        return Backend(names, names), data.T, data, None
+        return Backend(names, names), data.T, None
     if is_instance(data, "pandas", "DataFrame"):
         from credex.domains.tabular.frames import read_pandas
 
@@ -218,7 +213,7 @@ def read(data: Any) -> tuple[Backend, Any, NDArray[Any] | None, Any] | None:
         from credex.domains.tabular.frames import PolarsBackend
 
         names = tuple(data.columns)
-        return PolarsBackend(names, names), data.get_columns(), None, None
+        return PolarsBackend(names, names), data.get_columns(), None
     return None
 
 
@@ -250,6 +245,8 @@ class Row:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle this row alone, not the batch it came from."""
         here = slice(self.position, self.position + 1)
+        if isinstance(self.columns, np.ndarray):
+            return (Row, (self.columns[:, here], 0, self.label))
         return (Row, (tuple(column[here] for column in self.columns), 0, self.label))
 
 
@@ -268,9 +265,11 @@ def read_batch(table: Table, data: Any) -> list[Any]:
             f"the rows to explain are a {type(data).__name__}; pass a 2-D array, a pandas or "
             "polars DataFrame, or a list of instances"
         )
-    backend, columns, _, _ = found
+    backend, columns, _ = found
     if isinstance(data, np.ndarray):
         _check_count(table, len(columns))
+    elif isinstance(columns, np.ndarray):
+        columns = columns[_order(table, backend.labels)]
     else:
         columns = [columns[j] for j in _order(table, backend.labels)]
     labels = data.index.tolist() if hasattr(data, "index") else [None] * len(data)
@@ -359,30 +358,45 @@ def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
     ``may_miss`` tells whether a missing value is allowed in column j. A value that does not fit
     raises an `InputError` that names the column and the value.
     """
-    cells = []
-    for j, (like, source) in enumerate(zip(table.columns, row.columns, strict=True)):
-        if _same_dtype(like, source):
-            cell = source[[row.position]]
-        else:
-            value = source[row.position]
-            cell = table.backend.cell(like, table.kinds[j], value, table.names[j])
-        if is_missing(cell[0]) and not may_miss(j):
+    index = table.backend.index_of(row.label, table.index)
+    numbers = _numbers(table, row)
+    if numbers is not None:
+        out = replace(table, columns=numbers[:, None], index=index)
+        missing = np.flatnonzero(np.isnan(numbers)).tolist()
+    else:
+        cells: Any = [_cell(table, j, row) for j in range(table.n_columns)]
+        missing = [j for j, cell in enumerate(cells) if is_missing(cell[0])]
+        if table.block is not None and all(cell.dtype == table.block.dtype for cell in cells):
+            cells = np.stack(cells)
+        out = replace(table, columns=cells, index=index)
+    for j in missing:
+        if not may_miss(j):
             raise InputError(
                 f"column {table.names[j]!r} is missing (NaN) in the instance, but no training row "
                 "misses it; fill it in, or allow it with Tabular(data, missing=True) if the model "
                 "can take it"
             )
-        cells.append(cell)
-    index = table.backend.index_of(row.label, table.index)
-    if table.block is not None and all(cell.dtype == table.block.dtype for cell in cells):
-        return table.with_block(np.concatenate(cells)[None, :], index)
-    return replace(table, block=None, columns=cells, index=index)
+    return out
 
 
-def _same_dtype(like: Column, other: Any) -> bool:
-    """Whether values of ``other`` fit as they are; objects and categories are never trusted."""
-    if type(other) is not type(like) or other.dtype != like.dtype:
-        return False
-    if isinstance(like, np.ndarray):
-        return like.dtype.kind not in "OT"
-    return not str(like.dtype).lower().startswith(("object", "categor"))
+def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
+    """``(p,)`` copy of the row for an array of numbers; ``None`` if a value may not fit."""
+    if table.block is None or not isinstance(row.columns, np.ndarray):
+        return None
+    dtype, given = table.block.dtype, row.columns[:, row.position]
+    exact = given.dtype == dtype and dtype.kind in "iu"
+    if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
+        return None
+    with np.errstate(over="ignore"):
+        numbers = given.astype(dtype)
+    return numbers if (np.isinf(numbers) == np.isinf(given)).all() else None
+
+
+def _cell(table: Table, j: int, row: Row) -> Column:
+    """Value of column j as a column of one row, in the training dtype."""
+    like, source = table.columns[j], row.columns[j]
+    checked = ("object", "categor", "stringdtype")  # also where the dtypes are the same
+    same = type(source) is type(like) and source.dtype == like.dtype
+    if same and not str(like.dtype).lower().startswith(checked):
+        return source[[row.position]]
+    return table.backend.cell(like, table.kinds[j], source[row.position], table.names[j])

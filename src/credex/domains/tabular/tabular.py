@@ -143,14 +143,8 @@ class Tabular:
                 raise InputError(
                     f"all weights of cohort {label!r} are zero; drop the cohort or weigh its rows"
                 )
-        return Training(
-            self._table,
-            self._features,
-            weights=weights,
-            rows=rows,
-            max_background=self._max_background,
-            key=("tabular", self._token, None if rows is None else ("cohort", label)),
-        )
+        key = ("tabular", self._token, None if rows is None else ("cohort", label))
+        return Training(self._table, self._features, weights, rows, self._max_background, key)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -253,7 +247,7 @@ def _background_size(background: Any) -> int | None:
     )
 
 
-def _bin_count(bins: str | int | None) -> int | None:
+def _bin_count(bins: Any) -> int | None:
     """Return how many bins are asked for: 4, 10, an integer ≥ 2, or ``None`` for none."""
     if bins is None:
         return None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from credex.cells import is_missing, plain
 from credex.domains.draws import blocks
 from credex.domains.tabular.columns import Kind, Marginal, bin_labels, number_texts
-from credex.domains.tabular.table import Table
+from credex.domains.tabular.table import Table, take_cells
 from credex.typing import Floats, Ints, Masks
 
 __all__ = ["Features", "Summary", "Training", "summarise", "unique_rows"]
@@ -67,48 +67,42 @@ class Features:
         return np.column_stack([columns[:, list(m)].all(axis=1) for m in self.members])
 
 
+@dataclass(eq=False)
 class Training:
     """Training rows with weights; what is derived from them is made when it is first read.
 
-    Parameters
-    ----------
-    whole
-        All rows of the domain.
-    features
-        Which columns make up which feature.
-    weights
-        ``(N,)`` non-negative, or ``None``.
-    rows
-        ``(N,)`` positions of the cohort's rows; ``None``: all.
-    max_background
-        Largest number of background rows, or ``None`` for all.
-    key
-        What tells these rows from those of other cohorts and domains.
+    ``whole`` holds all rows of the domain, ``rows`` the ``(N,)`` positions of the cohort's
+    (``None``: all), ``weights`` their ``(N,)`` weights (``None``: equal). ``key`` tells these rows
+    from those of other cohorts and domains.
     """
 
-    def __init__(
-        self,
-        whole: Table,
-        features: Features,
-        *,
-        weights: Floats | None,
-        rows: Ints | None,
-        max_background: int | None,
-        key: tuple[Hashable, ...],
-    ) -> None:
-        self.table = whole if rows is None else whole.take(rows)
-        self.features = features
-        self.weights = weights
-        self.key = key
-        self._whole = whole
-        self._max_background = max_background
-        self._bins = features.bins or 4  # numbers inside a group are always compared by bin
+    whole: Table
+    features: Features
+    weights: Floats | None
+    rows: Ints | None
+    max_background: int | None
+    key: tuple[Hashable, ...]
+    _last: tuple[tuple[int, int, int], tuple[Ints, NDArray[Any]]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle without the last draws, which are quick to make again."""
+        return {**self.__dict__, "_last": None}
+
+    @cached_property
+    def table(self) -> Table:
+        """The N rows."""
+        return self.whole if self.rows is None else self.whole.take(self.rows)
+
+    @property
+    def bins(self) -> int:
+        """Number of bins; numbers inside a group are always compared by bin."""
+        return self.features.bins or 4
 
     @cached_property
     def digest(self) -> str:
         """Digest of the rows, weights and settings that perturbations are drawn with."""
         f = self.features
-        settings = (self._bins, f.feature_of.tolist(), f.bins, f.around)
+        settings = (self.bins, f.feature_of.tolist(), f.bins, f.around)
         return digest(self.table, f.roles, self.weights, settings)
 
     @cached_property
@@ -121,7 +115,7 @@ class Training:
     def summary(self) -> Summary:
         """Which rows are the background."""
         numeric = all(self.features.ordered)
-        return summarise(self.table, self.weights, self._max_background, numeric=numeric)
+        return summarise(self.table, self.weights, self.max_background, numeric=numeric)
 
     @cached_property
     def background(self) -> Table:
@@ -130,7 +124,7 @@ class Training:
 
     def find(self, j: int, value: Any) -> int | None:
         """Return the first row of the domain whose column j equals the value, or ``None``."""
-        for i, other in enumerate(self._whole.objects(j)):
+        for i, other in enumerate(self.whole.objects(j)):
             if not is_missing(other) and other == value:
                 return i
         return None
@@ -139,7 +133,7 @@ class Training:
     def marginals(self) -> list[Marginal]:
         """The distribution of each column."""
         return [
-            Marginal.of_numbers(self.table.floats(j), self._bins, self.weights)
+            Marginal.of_numbers(self.table.floats(j), self.bins, self.weights)
             if ordered
             else Marginal(*self.table.factorize(j))
             for j, ordered in enumerate(self.features.ordered)
@@ -202,8 +196,13 @@ class Training:
             columns.append(codes.astype(np.int16))
         return np.column_stack(columns)
 
-    def draw(self, seed: int, start: int, stop: int) -> Ints:
-        """Draw training rows by weight: ``(n, p)`` row that each value is taken from."""
+    def draw(self, seed: int, start: int, stop: int) -> tuple[Ints, NDArray[Any]]:
+        """Draw by weight: ``(n, p)`` row that each value is taken from, and its bin or category.
+
+        They do not depend on the instance, so a batch shares them: the last ones are kept.
+        """
+        if self._last is not None and self._last[0] == (seed, start, stop):
+            return self._last[1]
         uniform = blocks(seed, "uniform", start, stop, len(self.features.names))
         if self.weights is None:  # below N: the largest draw is 1 − 2⁻⁵³
             rows = (uniform * self.table.n_rows).astype(np.int64)
@@ -212,8 +211,11 @@ class Training:
             last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
             found = np.searchsorted(cumulative, uniform, side="right")
             rows = np.minimum(found, last).astype(np.int64)
-        # columns of a group come from the same row
-        return rows[:, self.features.feature_of] if self.features.grouped else rows
+        if self.features.grouped:  # columns of a group come from the same row
+            rows = rows[:, self.features.feature_of]
+        drawn = rows, take_cells(self.codes, rows)
+        self._last = (seed, start, stop), drawn
+        return drawn
 
 
 def digest(
@@ -289,7 +291,7 @@ def unique_rows(array: NDArray[Any]) -> tuple[Ints, Ints]:
 def _distinct(table: Table, share: Floats) -> tuple[Ints, Floats]:
     """First position and summed weight of each distinct row, in order of appearance."""
     first, group = unique_rows(table.identity())
-    summed = np.bincount(group, share, len(first))
+    summed = np.bincount(group, weights=share).astype(np.float64)
     order = np.argsort(first)
     kept = order[summed[order] > 0]
     return first[kept], summed[kept]
@@ -332,9 +334,9 @@ def _nearest_to_centroids(points: Floats, weights: Floats, max_rows: int) -> tup
         warnings.simplefilter("ignore")  # fewer clusters than asked for are merged below
         model.fit(fitted, sample_weight=fitted_weights / fitted_weights.mean())
     centres = np.asarray(model.cluster_centers_, dtype=np.float64)
-    shares = np.bincount(_nearest(points, centres), weights, len(centres))
+    shares = np.bincount(_nearest(points, centres), weights=weights, minlength=len(centres))
     rows, group = np.unique(_nearest(centres, points), return_inverse=True)
-    total = np.bincount(group.reshape(-1), shares, len(rows))
+    total = np.bincount(group.reshape(-1), weights=shares).astype(np.float64)
     kept = total > 0
     return rows[kept].astype(np.int64), total[kept]
 
