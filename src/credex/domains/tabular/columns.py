@@ -142,7 +142,7 @@ class Backend:
                     f"({type(value).__name__}) there; pass a string"
                 )
             return np.array([value])
-        number = number_or_bool(kind, value, name, dtype, integers=dtype.kind in "iu")
+        number = as_scalar(kind, value, name, dtype, integers=dtype.kind in "iu")
         with np.errstate(over="ignore"):
             out = np.array([number], dtype=dtype)
         if np.isinf(out[0]) and abs(number) != np.inf:
@@ -183,7 +183,7 @@ def rounded(values: Floats, dtype: np.dtype[Any]) -> NDArray[Any]:
     return out
 
 
-def number_or_bool(
+def as_scalar(
     kind: Kind, value: Any, name: str, dtype: Any, *, integers: bool
 ) -> bool | int | float:
     """Return a value that fits a column of numbers or booleans; only numpy's ranges are checked."""

@@ -13,15 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from credex.cells import is_missing, plain
-from credex.domains.tabular.columns import (
-    NAT,
-    Backend,
-    Column,
-    Kind,
-    listed,
-    number_or_bool,
-    rounded,
-)
+from credex.domains.tabular.columns import NAT, Backend, Column, Kind, as_scalar, listed, rounded
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
@@ -203,7 +195,7 @@ def _for_pandas(like: Column, kind: Kind, value: Any, name: str) -> Any:
     if kind == "category":
         return plain(value) if isinstance(like.dtype, pd.CategoricalDtype) else value
     integers = pd.api.types.is_integer_dtype(like.dtype)
-    return number_or_bool(kind, value, name, like.dtype, integers=integers)
+    return as_scalar(kind, value, name, like.dtype, integers=integers)
 
 
 def _is_date(dtype: Any) -> bool:
@@ -304,7 +296,7 @@ def _for_polars(like: Column, kind: Kind, value: Any, name: str) -> Any:
     """Return the value in the Python type polars wants, checked to be lossless."""
     value = plain(value)
     if kind in ("number", "boolean"):
-        return number_or_bool(kind, value, name, like.dtype, integers=like.dtype.is_integer())
+        return as_scalar(kind, value, name, like.dtype, integers=like.dtype.is_integer())
     if kind == "date":
         return _polars_date(like, value, name)
     if str(like.dtype).startswith("Categorical"):

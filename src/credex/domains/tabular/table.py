@@ -130,17 +130,15 @@ class Table:
 
     def _comparable(self, j: int) -> NDArray[Any]:
         """``(n,)`` numbers that are equal if and only if the values of column j are."""
-        kind = self.kinds[j]
-        if kind in ("number", "date"):
+        if self.kinds[j] in ("number", "date"):
             floats = self.floats(j)
-            if kind == "date" or not bool((np.abs(floats) >= _EXACT).any()):
+            if self.kinds[j] == "date" or not (np.abs(floats) >= _EXACT).any():
                 return floats
         return self.factorize(j)[0]
 
     def frame(self) -> Native:
         """Return the rows in the user's own form; it may share memory with this table."""
-        data = self.columns if self.block is None else self.block
-        return self.backend.frame(data, self.index)
+        return self.backend.frame(self.columns if self.block is None else self.block, self.index)
 
     def take(self, rows: Ints) -> Table:
         """Return the rows at these positions."""
@@ -156,8 +154,7 @@ class Table:
         """
         if self.block is not None and x.block is not None:
             return replace(self, columns=np.concatenate([self.block, x.block]).T)
-        columns = list(map(self.backend.append, self.columns, x.columns))
-        return replace(self, columns=columns)
+        return replace(self, columns=list(map(self.backend.append, self.columns, x.columns)))
 
     def gather(self, rows: Ints, labels: Ints, changed: Mapping[int, Column]) -> Native:
         """Return m model rows: cell (i, j) is the value of column j in row ``rows[i, j]``.
@@ -268,10 +265,9 @@ def read_batch(table: Table, data: Any) -> list[Any]:
     backend, columns, _ = found
     if isinstance(data, np.ndarray):
         _check_count(table, len(columns))
-    elif isinstance(columns, np.ndarray):
-        columns = columns[_order(table, backend.labels)]
     else:
-        columns = [columns[j] for j in _order(table, backend.labels)]
+        order, array = _order(table, backend.labels), isinstance(columns, np.ndarray)
+        columns = columns[order] if array else [columns[j] for j in order]
     labels = data.index.tolist() if hasattr(data, "index") else [None] * len(data)
     return [Row(columns, i, label) for i, label in enumerate(labels)]
 
@@ -358,32 +354,26 @@ def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
     ``may_miss`` tells whether a missing value is allowed in column j. A value that does not fit
     raises an `InputError` that names the column and the value.
     """
-    index = table.backend.index_of(row.label, table.index)
-    numbers = _numbers(table, row)
-    if numbers is not None:
-        out = replace(table, columns=numbers[:, None], index=index)
-        missing = np.flatnonzero(np.isnan(numbers)).tolist()
-    else:
-        cells: Any = [_cell(table, j, row) for j in range(table.n_columns)]
-        missing = [j for j, cell in enumerate(cells) if is_missing(cell[0])]
+    cells: Any = _numbers(table, row)
+    if cells is None:
+        cells = [_cell(table, j, row) for j in range(table.n_columns)]
         if table.block is not None and all(cell.dtype == table.block.dtype for cell in cells):
             cells = np.stack(cells)
-        out = replace(table, columns=cells, index=index)
-    for j in missing:
-        if not may_miss(j):
+    for j, cell in enumerate(cells):
+        if is_missing(cell[0]) and not may_miss(j):
             raise InputError(
                 f"column {table.names[j]!r} is missing (NaN) in the instance, but no training row "
                 "misses it; fill it in, or allow it with Tabular(data, missing=True) if the model "
                 "can take it"
             )
-    return out
+    return replace(table, columns=cells, index=table.backend.index_of(row.label, table.index))
 
 
 def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
-    """``(p,)`` copy of the row for an array of numbers; ``None`` if a value may not fit."""
+    """``(p, 1)`` columns of a row of numbers in one array; ``None`` if a value may not fit."""
     if table.block is None or not isinstance(row.columns, np.ndarray):
         return None
-    dtype, given = table.block.dtype, row.columns[:, row.position]
+    dtype, given = table.block.dtype, row.columns[:, [row.position]]
     exact = given.dtype == dtype and dtype.kind in "iu"
     if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
         return None

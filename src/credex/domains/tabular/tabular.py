@@ -12,7 +12,7 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 
 from credex.cells import decode, plain
-from credex.domains.tabular.columns import Kind, listed
+from credex.domains.tabular.columns import listed
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.domains.tabular.table import Row, Table, read_batch, read_row, to_table, unmasked
 from credex.domains.tabular.training import Features, Training
@@ -106,10 +106,8 @@ class Tabular:
         self._max_background = _background_size(background)
         count = _bin_count(bins)
         self._table = Table.of(data)
-        names, members, grouped = _members(self._table, groups)
-        roles = _roles(self._table, categorical)
-        self._features = Features(names, members, grouped, roles, count, around)
-        self.names: tuple[str, ...] = names
+        self._features = _features(self._table, groups, categorical, count, around)
+        self.names: tuple[str, ...] = self._features.names
         self._missing = missing
         if missing is False and self._with_missing:
             gaps = [self.column_names[j] for j in sorted(self._with_missing)]
@@ -120,10 +118,8 @@ class Tabular:
         self._weights = _weights(weights, self._table.n_rows)
         self._token = uuid.uuid4().hex
         self._training = self._part(None, None)
-        self._cohorts: dict[Any, Training] = {}
-        if cohort is not None:
-            for label, rows in _cohort_rows(cohort, self._table.n_rows).items():
-                self._cohorts[label] = self._part(rows, label)
+        cohorts = {} if cohort is None else _cohort_rows(cohort, self._table.n_rows)
+        self._cohorts = {label: self._part(rows, label) for label, rows in cohorts.items()}
 
     @cached_property
     def _with_missing(self) -> frozenset[int]:
@@ -224,15 +220,17 @@ class Tabular:
     def _restored(self, j: int, cell: Any) -> Any:
         """One stored value as a column of one row (or a list of one)."""
         table = self._table
-        if isinstance(cell, dict) and "unkept" in cell:
+        if not isinstance(cell, dict):
+            return [cell]
+        if "unkept" in cell:
             raise InputError(
                 f"column {table.names[j]!r}: {cell['unkept']} is of a type that explanations do "
                 "not keep, so that they cannot be gone on from; convert the column to text, "
                 "numbers or dates"
             )
-        if isinstance(cell, dict) and "ticks" in cell:
+        if "ticks" in cell:
             return table.backend.from_ticks(table.columns[j], np.array([cell["ticks"]]))
-        if isinstance(cell, dict) and "row" in cell:
+        if "row" in cell:
             return table.columns[j][[cell["row"]]]
         return [decode(cell)]
 
@@ -265,10 +263,14 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _members(
-    table: Table, groups: Any
-) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...], frozenset[int]]:
-    """Names of the features, positions of their columns, and which features are groups."""
+def _features(
+    table: Table,
+    groups: Any,
+    categorical: Any,
+    bins: int | None,
+    around: Literal["training", "instance"],
+) -> Features:
+    """Return which columns make up which feature, and how each is treated."""
     group_of = _groups(table, groups)
     members: dict[tuple[bool, Any], list[int]] = {}  # keys: (is it a group?, name or column)
     for j in range(table.n_columns):
@@ -280,7 +282,12 @@ def _members(
             f"the group name {repeated[0]!r} is also a column or another group; choose another"
         )
     grouped = frozenset(i for i, (group, _) in enumerate(members) if group)
-    return names, tuple(map(tuple, members.values())), grouped
+    if isinstance(categorical, str):
+        raise InputError(f"categorical is the text {categorical!r}; pass a list: [{categorical!r}]")
+    roles = list(table.kinds)
+    for label in categorical if categorical is not None else ():
+        roles[_position(table, label, "categorical")] = "category"
+    return Features(names, tuple(map(tuple, members.values())), grouped, roles, bins, around)
 
 
 def _groups(table: Table, groups: Any) -> dict[int, str]:
@@ -306,18 +313,8 @@ def _groups(table: Table, groups: Any) -> dict[int, str]:
     return out
 
 
-def _roles(table: Table, categorical: Any) -> list[Kind]:
-    """How each column is treated."""
-    if isinstance(categorical, str):
-        raise InputError(f"categorical is the text {categorical!r}; pass a list: [{categorical!r}]")
-    roles = list(table.kinds)
-    for label in categorical if categorical is not None else ():
-        roles[_position(table, label, "categorical")] = "category"
-    return roles
-
-
 def _position(table: Table, column: Any, where: str) -> int:
-    """Position of a column given by its own label, its shown name or its position."""
+    """Position of a column given by its label, its displayed name or its position."""
     for labels in (table.backend.labels, table.names):
         if column in labels:
             return labels.index(column)
