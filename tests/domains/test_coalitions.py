@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from credex.domains import Tabular
 from credex.domains.tabular import training
-from credex.domains.tabular.coalitions import distinct_rows
-from credex.domains.tabular.factorize import digest
-from credex.domains.tabular.summary import summarise
+from credex.domains.tabular.neighbourhood import distinct_rows
 from credex.domains.tabular.table import Table
+from credex.domains.tabular.training import digest, summarise
 from credex.errors import InputError
 
 SETTINGS = settings(max_examples=60, deadline=None)

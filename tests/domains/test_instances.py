@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import pickle
 from typing import Any
@@ -109,6 +110,8 @@ def test_values_that_do_not_fit(change: dict[str, Any], words: str) -> None:
         ({"k": "zz"}, "'k'.*'zz'.*'p', 'q'"),
         ({"d": "x"}, "'d'"),
         ({"d": 3}, "'d'"),
+        ({"d": pd.Timedelta("3D")}, "'d'.*Date"),
+        ({"d": dt.time(3)}, "'d'.*Date"),
         ({"n": None}, "missing=True"),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credex.domains import Tabular
-from credex.domains.tabular.marginals import Marginal, bin_labels, number_texts, quantiles
+from credex.domains.tabular.columns import Marginal, bin_labels, number_texts, quantiles
 from credex.errors import InputError
 from tests.needs import need
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from credex.cells import is_missing
 from credex.domains import Tabular
-from credex.domains.tabular.backend import rounded
+from credex.domains.tabular.columns import rounded
 from credex.domains.tabular.table import Table
 from credex.errors import InputError
 from tests.needs import need

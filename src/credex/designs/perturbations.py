@@ -18,8 +18,7 @@ from credex.designs.samplers import (
     unseen,
 )
 from credex.domains import Neighbourhood
-from credex.domains.tabular.neighbourhood import TabularNeighbourhood
-from credex.domains.tabular.perturbed import Perturbations
+from credex.domains.tabular.neighbourhood import Perturbations, TabularNeighbourhood
 from credex.errors import InputError
 from credex.game import Query, Result
 from credex.history import History

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from credex.cells import display, encode, plain
+from credex.cells import display, encode, encode_or_text, plain
 from credex.domains.draws import blocks
-from credex.domains.tabular.backend import Column
-from credex.domains.tabular.coalitions import compose, compose_all, distinct_rows
-from credex.domains.tabular.factorize import identity
-from credex.domains.tabular.marginals import binned
-from credex.domains.tabular.perturbed import Perturbations
-from credex.domains.tabular.table import Table
-from credex.domains.tabular.training import Training
+from credex.domains.tabular.columns import Column, binned
+from credex.domains.tabular.table import Table, take_cells
+from credex.domains.tabular.training import Training, unique_rows
 from credex.errors import InputError
 from credex.typing import Design, Floats, Ints, Masks, Native
 
-__all__ = ["TabularNeighbourhood"]
+__all__ = ["Perturbations", "TabularNeighbourhood", "distinct_rows"]
+
+_MAX_DISTINCT = 0.7  # equal rows are merged only if at most this share is distinct
 
 
 class TabularNeighbourhood:
-    """One row of a table, and the model inputs made from it. Made by `Tabular.at`.
-
-    Attributes
-    ----------
-    names
-        d feature names.
-    label
-        Index label of the instance, or ``None``.
-    row_bytes
-        About eight bytes a column.
-    """
+    """One row of a table, and the model inputs made from it. Made by `Tabular.at`."""
 
     by_masks = False  # a perturbed row has no complement
     removal = ""  # the background's own note says it
@@ -49,10 +38,14 @@ class TabularNeighbourhood:
         self.row_bytes = 8 * x.n_columns
 
     @cached_property
+    def _cells(self) -> list[Any]:
+        """The instance's p values as Python objects."""
+        return [self._x.objects(j)[0] for j in range(self._x.n_columns)]
+
+    @cached_property
     def values(self) -> tuple[object, ...]:
         """Each feature's value for people to read; a group is one text, missing is ``None``."""
-        cells = [plain(cell) for cell in self._x.first_row()]
-        names = self._x.names
+        cells, names = [plain(cell) for cell in self._cells], self._x.names
         return tuple(
             cells[columns[0]]
             if feature not in self._features.grouped
@@ -66,12 +59,8 @@ class TabularNeighbourhood:
 
     def payload(self) -> dict[str, Any]:
         """Return the instance as JSON-safe values; `Tabular.restore` reads it back exactly."""
-        try:
-            label = encode(self.label)
-        except TypeError:
-            label = str(self.label)
-        cells = [self._encoded(j, value) for j, value in enumerate(self._x.first_row())]
-        return {"values": cells, "label": label}
+        cells = [self._encoded(j, value) for j, value in enumerate(self._cells)]
+        return {"values": cells, "label": encode_or_text(self.label)}
 
     def _encoded(self, j: int, value: Any) -> Any:
         try:
@@ -100,7 +89,7 @@ class TabularNeighbourhood:
     @cached_property
     def _differs(self) -> Masks:
         """``(B, d)`` where a background row differs from the instance (NaN equals NaN)."""
-        values = identity(self._stacked)
+        values = self._stacked.identity()
         return ~self._features.all_of(values[:-1] == values[-1])
 
     @cached_property
@@ -129,21 +118,10 @@ class TabularNeighbourhood:
         return self._stacked.take(np.arange(len(self.background_weights))).frame()
 
     def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
-        """Rows for coalitions of features.
+        """Model rows for ``(n, d)`` masks, and ``(n, B)`` positions into them.
 
-        Parameters
-        ----------
-        masks
-            ``(n, d)`` booleans over all d features.
-        merge
-            Make equal rows once. Not for noisy models, whose answers to equal rows differ.
-
-        Returns
-        -------
-        rows, index
-            Model rows, and ``(n, B)`` positions into them of each mask on each background row.
-            ``None`` means n·B rows in mask-major order. Equal rows are made once where that is
-            sure to pay (see `credex.domains.tabular.coalitions`).
+        No positions (``None``) mean all n·B rows, mask by mask. Equal rows are made once where that
+        is sure to pay; ``merge=False`` prevents it for noisy models, whose answers differ.
         """
         masks = np.asarray(masks, dtype=np.bool_)
         if masks.ndim != 2 or masks.shape[1] != len(self.names):
@@ -152,9 +130,7 @@ class TabularNeighbourhood:
                 "each feature"
             )
         merged = distinct_rows(masks, self._differs) if merge else None
-        if merged is None:
-            return compose_all(self._stacked, masks[:, self._features.feature_of]), None
-        masks, rows, index = merged
+        masks, rows, index = merged or (masks, None, None)
         return compose(self._stacked, masks[:, self._features.feature_of], rows), index
 
     # ---- perturbations (BayesLIME) ----------------------------------------------------------
@@ -162,18 +138,17 @@ class TabularNeighbourhood:
     @cached_property
     def _row(self) -> list[Any]:
         """The instance's p values: floats in ordered columns, else Python objects."""
-        cells = self._x.first_row()
+        row = list(self._cells)
         for j, ordered in enumerate(self._features.ordered):
-            if ordered:
-                number = isinstance(cells[j], int | float)
-                cells[j] = float(cells[j]) if number else float(self._x.floats(j)[0])
-        return cells
+            if ordered and not isinstance(row[j], float):
+                row[j] = float(self._x.floats(j)[0])
+        return row
 
     @cached_property
     def _codes(self) -> Ints:
         """``(p,)`` bin or category of the instance."""
-        codes = [self._training.marginal(j).code(value) for j, value in enumerate(self._row)]
-        return np.array(codes, dtype=np.int64)
+        pairs = zip(self._training.marginals, self._row, strict=True)
+        return np.array([marginal.code(value) for marginal, value in pairs], dtype=np.int64)
 
     @cached_property
     def _continuous(self) -> dict[int, int]:
@@ -201,7 +176,7 @@ class TabularNeighbourhood:
         """``(d,)`` design row of the instance: 1 for binary features, else its scaled value."""
         out = np.ones(len(self.names))
         for feature, j in self._continuous.items():
-            out[feature] = self._training.marginal(j).scaled(self._row[j])
+            out[feature] = self._training.marginals[j].scaled(self._row[j])
         return out
 
     def chance(self, feature: int) -> float:
@@ -235,7 +210,7 @@ class TabularNeighbourhood:
         return tuple(out)
 
     def _condition(self, j: int) -> str:
-        labels = self._training.bin_labels(j)
+        labels = self._training.bin_labels[j]
         if labels is not None:
             return labels[int(self._codes[j])]
         name, value = self._x.names[j], plain(self._row[j])
@@ -256,7 +231,7 @@ class TabularNeighbourhood:
         if self._moving:
             steps = blocks(seed, "normal", start, stop, len(self.names))
             for feature, j in self._moving.items():
-                marginal = training.marginal(j)
+                marginal = training.marginals[j]
                 middle = self._row[j] if features.around == "instance" else marginal.mean
                 values = middle + marginal.sd * steps[:, feature]
                 moved[j] = table.backend.from_floats(table.columns[j], values)
@@ -273,3 +248,126 @@ class TabularNeighbourhood:
         shared = features.around == "training"
         key = (*training.key, seed, range(start, stop)) if shared else None
         return Perturbations(design, key, training, rows, self._codes, moved)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Perturbations:
+    """Perturbed rows around one instance; model inputs are made when they are asked for.
+
+    ``design`` are ``(n, d)`` rows that describe the inputs: booleans if every feature is binary,
+    else floats. Equal keys mean identical inputs, whatever the instance; the last part of a key is
+    the ``range`` of positions in the stream. ``rows`` are the ``(n, p)`` training rows that the
+    values are taken from, ``codes`` the ``(p,)`` bins and categories of the instance, and ``moved``
+    the columns of numbers that took a normal step instead.
+    """
+
+    design: Design
+    key: Hashable | None
+    training: Training
+    rows: Ints
+    codes: Ints
+    moved: Mapping[int, Column]
+
+    def __len__(self) -> int:
+        return len(self.design)
+
+    def inputs(self) -> Native:
+        """Return the n rows in the form the model expects.
+
+        Row labels are those of the training rows that the first column was drawn from.
+        """
+        return self.pick(slice(None))
+
+    def pick(self, positions: Ints | slice) -> Native:
+        """Return the rows at ``(m,)`` positions only."""
+        rows = self.rows[positions]
+        moved = {j: column[positions] for j, column in self.moved.items()}
+        return self.training.table.gather(rows, rows[:, 0], moved)
+
+    def coordinates(self) -> Floats:
+        """``(n, p)`` numbers that say where each row lies.
+
+        Numbers and dates are in training standard deviations from the training mean; a missing
+        value lies one standard deviation below the smallest value, infinities one beyond the
+        extremes. Categories and booleans are 0 where they equal the instance's and 1 elsewhere.
+        """
+        table = self.training.table
+        out = np.empty(self.rows.shape)
+        for j, marginal in enumerate(self.training.marginals):
+            rows = self.rows[:, j]
+            if marginal.edges is None:
+                out[:, j] = marginal.codes[rows] != self.codes[j]
+                continue
+            moved = j in self.moved
+            values = table.backend.floats(self.moved[j]) if moved else table.floats(j)[rows]
+            scaled = marginal.scaled(values)
+            scaled[np.isnan(scaled) | (scaled == -np.inf)] = marginal.low - 1.0
+            scaled[scaled == np.inf] = marginal.high + 1.0
+            out[:, j] = scaled
+        return out
+
+    def unique(self) -> tuple[Native, Ints | None]:
+        """Return the distinct rows and the ``(n,)`` position of each row among them.
+
+        Rows are searched for repeats only if every column has at most 256 distinct values and
+        none moved, and merged only if at most 0.7·n are distinct. Otherwise the positions are
+        ``None`` and the rows are all n in order.
+        """
+        codes = None if self.moved or len(self) == 0 else self.training.value_codes
+        if codes is None:
+            return self.inputs(), None
+        first, index = unique_rows(take_cells(codes, self.rows))
+        if len(first) > _MAX_DISTINCT * len(self):
+            return self.inputs(), None
+        return self.pick(first), index
+
+
+def compose(table: Table, masks: Masks, rows: Ints | None) -> Native:
+    """Return model rows: the instance where the mask is true, else a background row.
+
+    ``table`` holds the B background rows and then the instance, ``masks`` are ``(n, p)`` over
+    columns, ``rows`` are the ``(n,)`` background row of each; ``None``: all B, mask by mask.
+    """
+    n, B = len(masks), table.n_rows - 1
+    if rows is not None:
+        return table.gather(np.where(masks, B, rows[:, None]), rows, {})
+    rows = np.tile(np.arange(B), n)
+    if table.block is None:
+        return compose(table, np.repeat(masks, B, axis=0), rows)
+    # long inner loops: B·p contiguous values per mask
+    x, background = np.tile(table.block[-1], B), table.block[:-1].reshape(-1)
+    block = np.where(np.tile(masks, (1, B)), x, background).reshape(n * B, -1)
+    return table.backend.frame(block, None if table.index is None else table.index.take(rows))
+
+
+def distinct_rows(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints] | None:
+    """Merge equal model rows where that is sure to pay, else return ``None``.
+
+    With mask z and background row b the model sees x where z is true and b elsewhere. Where x and
+    b agree the mask makes no difference, so the row is known by (b, z AND x differs from b).
+    Background row b, which differs from x in c_b features, cannot give more than min(n, 2^c_b)
+    distinct rows; merging is done if those add up to less than 0.7·n·B.
+
+    From ``(n, d)`` masks and ``(B, d)`` differences follow ``(m, d)`` features that come from the
+    instance, the ``(m,)`` background row of the others, and ``(n, B)`` which of the m rows answers
+    each pair of mask and background row.
+    """
+    n, B = len(masks), len(differs)
+    possible = np.exp2(np.minimum(differs.sum(axis=1), 62))
+    sizes = np.minimum(possible, n).astype(np.int64)
+    if sizes.sum() >= _MAX_DISTINCT * n * B:
+        return None
+    # code[i, b] < sizes[b] is what mask i keeps of the features in which row b differs from x
+    few = possible <= n
+    bits = np.exp2(np.minimum(np.cumsum(differs, axis=1), 63) - 1)
+    code = (masks @ np.where(differs & few[:, None], bits, 0.0).T).astype(np.int64)
+    for b in np.flatnonzero(~few):
+        code[:, b] = unique_rows(np.packbits(masks[:, differs[b]], axis=1))[1]
+    ends = np.cumsum(sizes)
+    code += ends - sizes
+    mask_of = np.full(ends[-1], -1)
+    mask_of[code] = np.arange(n)[:, None]
+    found = np.flatnonzero(mask_of >= 0)
+    rows = np.searchsorted(ends, found, side="right")
+    index = (np.cumsum(mask_of >= 0) - 1)[code]
+    return masks[mask_of[found]] & differs[rows], rows, index

@@ -5,20 +5,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import signature
 from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
 from credex.cells import decode, plain
-from credex.domains.tabular.backend import listed
-from credex.domains.tabular.features import Features
-from credex.domains.tabular.marginals import bin_count
+from credex.domains.tabular.columns import listed
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
-from credex.domains.tabular.rows import Row, read_batch, read_row, to_table
-from credex.domains.tabular.table import Table, unmasked
-from credex.domains.tabular.training import Training
+from credex.domains.tabular.table import Row, Table, read_batch, read_row, to_table, unmasked
+from credex.domains.tabular.training import Features, Training
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
@@ -107,37 +104,31 @@ class Tabular:
             raise InputError(f"missing is {missing!r}; pass None, True or False")
         self.around: Literal["training", "instance"] = around
         self._max_background = _background_size(background)
-        count = bin_count(bins)
+        count = _bin_count(bins)
         self._table = Table.of(data)
-        self._features = Features(self._table, groups, categorical, count, around)
+        self._features = _features(self._table, groups, categorical, count, around)
         self.names: tuple[str, ...] = self._features.names
         self._missing = missing
-        self._has_missing: dict[int, bool] = {}
-        if missing is False:
-            self._check_complete()
+        if missing is False and self._with_missing:
+            gaps = [self.column_names[j] for j in sorted(self._with_missing)]
+            raise InputError(
+                f"missing=False, but the training data miss values in {listed(gaps)}; fill them "
+                "in, or leave missing out"
+            )
         self._weights = _weights(weights, self._table.n_rows)
         self._token = uuid.uuid4().hex
         self._training = self._part(None, None)
-        self._cohorts: dict[Any, Training] = {}
-        if cohort is not None:
-            for label, rows in _cohort_rows(cohort, self._table.n_rows).items():
-                self._cohorts[label] = self._part(rows, label)
+        cohorts = {} if cohort is None else _cohort_rows(cohort, self._table.n_rows)
+        self._cohorts = {label: self._part(rows, label) for label, rows in cohorts.items()}
 
-    def _check_complete(self) -> None:
-        names = [name for j, name in enumerate(self.column_names) if self._table.has_missing(j)]
-        if names:
-            raise InputError(
-                f"missing=False, but the training data miss values in {listed(names)}; fill them "
-                "in, or leave missing out"
-            )
+    @cached_property
+    def _with_missing(self) -> frozenset[int]:
+        """Columns in which a training row misses a value."""
+        return frozenset(j for j in range(self._table.n_columns) if self._table.has_missing(j))
 
     def _may_miss(self, j: int) -> bool:
         """Whether column j of an instance may be missing."""
-        if self._missing is not None:
-            return self._missing
-        if j not in self._has_missing:
-            self._has_missing[j] = self._table.has_missing(j)
-        return self._has_missing[j]
+        return j in self._with_missing if self._missing is None else self._missing
 
     def _part(self, rows: Ints | None, label: Any) -> Training:
         """Return all training rows, or those of a cohort."""
@@ -148,18 +139,12 @@ class Tabular:
                 raise InputError(
                     f"all weights of cohort {label!r} are zero; drop the cohort or weigh its rows"
                 )
-        return Training(
-            self._table,
-            self._features,
-            weights=weights,
-            rows=rows,
-            max_background=self._max_background,
-            key=("tabular", self._token, None if rows is None else ("cohort", label)),
-        )
+        key = ("tabular", self._token, None if rows is None else ("cohort", label))
+        return Training(self._table, self._features, weights, rows, self._max_background, key)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The p column names as they are shown."""
+        """The p column names for display."""
         return self._table.names
 
     @property
@@ -235,15 +220,17 @@ class Tabular:
     def _restored(self, j: int, cell: Any) -> Any:
         """One stored value as a column of one row (or a list of one)."""
         table = self._table
-        if isinstance(cell, dict) and "unkept" in cell:
+        if not isinstance(cell, dict):
+            return [cell]
+        if "unkept" in cell:
             raise InputError(
                 f"column {table.names[j]!r}: {cell['unkept']} is of a type that explanations do "
                 "not keep, so that they cannot be gone on from; convert the column to text, "
                 "numbers or dates"
             )
-        if isinstance(cell, dict) and "ticks" in cell:
+        if "ticks" in cell:
             return table.backend.from_ticks(table.columns[j], np.array([cell["ticks"]]))
-        if isinstance(cell, dict) and "row" in cell:
+        if "row" in cell:
             return table.columns[j][[cell["row"]]]
         return [decode(cell)]
 
@@ -251,11 +238,91 @@ class Tabular:
 def _background_size(background: Any) -> int | None:
     if isinstance(background, str) and background == "all":
         return None
-    whole = isinstance(background, int | np.integer) and not isinstance(background, bool)
-    if whole and background >= 1:
+    if _is_whole(background) and background >= 1:
         return int(background)
     raise InputError(
         f"background is {background!r}; pass the most rows it may have, an integer ≥ 1, or 'all'"
+    )
+
+
+def _bin_count(bins: Any) -> int | None:
+    """Return how many bins are asked for: 4, 10, an integer ≥ 2, or ``None`` for none."""
+    if bins is None:
+        return None
+    if isinstance(bins, str) and bins in ("quartile", "decile"):
+        return {"quartile": 4, "decile": 10}[bins]
+    if _is_whole(bins) and 2 <= bins <= 1000:
+        return int(bins)
+    raise InputError(
+        f"bins is {bins!r}; pass 'quartile', 'decile', a number of bins from 2 to 1000, or None "
+        "to leave numbers continuous"
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _features(
+    table: Table,
+    groups: Any,
+    categorical: Any,
+    bins: int | None,
+    around: Literal["training", "instance"],
+) -> Features:
+    """Return which columns make up which feature, and how each is treated."""
+    group_of = _groups(table, groups)
+    members: dict[tuple[bool, Any], list[int]] = {}  # keys: (is it a group?, name or column)
+    for j in range(table.n_columns):
+        members.setdefault((j in group_of, group_of.get(j, j)), []).append(j)
+    names = tuple(str(key) if group else table.names[key] for group, key in members)
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+    if repeated:
+        raise InputError(
+            f"the group name {repeated[0]!r} is also a column or another group; choose another"
+        )
+    grouped = frozenset(i for i, (group, _) in enumerate(members) if group)
+    if isinstance(categorical, str):
+        raise InputError(f"categorical is the text {categorical!r}; pass a list: [{categorical!r}]")
+    roles = list(table.kinds)
+    for label in categorical if categorical is not None else ():
+        roles[_position(table, label, "categorical")] = "category"
+    return Features(names, tuple(map(tuple, members.values())), grouped, roles, bins, around)
+
+
+def _groups(table: Table, groups: Any) -> dict[int, str]:
+    """Name of the group of each grouped column."""
+    if groups is not None and not isinstance(groups, Mapping):
+        raise InputError(
+            f"groups is a {type(groups).__name__}; pass a dict of name: list of columns"
+        )
+    out: dict[int, str] = {}
+    for name, columns in (groups or {}).items():
+        if isinstance(columns, str) or len(columns) == 0:
+            raise InputError(
+                f"group {name!r} is {columns!r}; pass a list of one or more column names"
+            )
+        for column in columns:
+            j = _position(table, column, f"group {name!r}")
+            if j in out:
+                raise InputError(
+                    f"column {table.names[j]!r} is named twice in groups ({out[j]!r}, {name!r}); "
+                    "a column can move with one group only"
+                )
+            out[j] = name
+    return out
+
+
+def _position(table: Table, column: Any, where: str) -> int:
+    """Position of a column given by its label, its displayed name or its position."""
+    for labels in (table.backend.labels, table.names):
+        if column in labels:
+            return labels.index(column)
+    if _is_whole(column) and -table.n_columns <= column < table.n_columns:
+        return int(column) % table.n_columns
+    raise InputError(
+        f"{where} names the column {column!r}, which is not there; the columns are "
+        f"{listed(table.names)}"
     )
 
 

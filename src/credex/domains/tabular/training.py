@@ -1,95 +1,121 @@
-"""`Training`: training rows (all, or one cohort) as BayesSHAP and BayesLIME need them."""
+"""`Training`: training rows (all, or one cohort) as BayesSHAP and BayesLIME need them.
+
+BayesSHAP needs a background: few rows that stand for many. They are rows of the data, never
+averages, so that every dtype survives and no model sees a row that could not exist. BayesLIME needs
+the distribution of each column: quantile bins of an ordered one, else categories.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable
-from functools import cached_property, partial
-from typing import Any
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from credex.cells import is_missing, plain
 from credex.domains.draws import blocks
-from credex.domains.tabular.factorize import digest, factorize
-from credex.domains.tabular.features import Features
-from credex.domains.tabular.marginals import Marginal, bin_labels, number_texts
-from credex.domains.tabular.summary import Summary, summarise
+from credex.domains.tabular.columns import Kind, Marginal, bin_labels, number_texts
 from credex.domains.tabular.table import Table, take_cells
-from credex.typing import Floats, Ints
+from credex.typing import Floats, Ints, Masks
 
-__all__ = ["Training"]
+__all__ = ["Features", "Summary", "Training", "summarise", "unique_rows"]
 
 _MAX_DISTINCT = 256  # a column with more distinct values is not searched for repeated rows
+_FIT_ROWS = 5_000  # k-means is fitted on at most so many rows, and all rows are then assigned
+_CHUNK = 524_288  # distances that are computed at once
 
 
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The d features of a table: single columns, and groups in the place of their first column.
+
+    ``members`` are the positions of each feature's columns, ``grouped`` the features that are
+    groups, ``roles`` says how each of the p columns is treated. ``bins`` (``None``: numbers stay
+    continuous) and ``around`` are those of `Tabular`.
+    """
+
+    names: tuple[str, ...]
+    members: tuple[tuple[int, ...], ...]
+    grouped: frozenset[int]
+    roles: Sequence[Kind]
+    bins: int | None
+    around: Literal["training", "instance"]
+
+    @cached_property
+    def ordered(self) -> list[bool]:
+        """Whether each column holds numbers or dates."""
+        return [role in ("number", "date") for role in self.roles]
+
+    @cached_property
+    def feature_of(self) -> Ints:
+        """``(p,)`` feature of each column."""
+        out = np.empty(len(self.roles), dtype=np.int64)
+        for i, columns in enumerate(self.members):
+            out[list(columns)] = i
+        return out
+
+    def all_of(self, columns: Masks) -> Masks:
+        """``(n, d)`` features of which all columns are true in ``(n, p)``."""
+        if not self.grouped:
+            return columns
+        return np.column_stack([columns[:, list(m)].all(axis=1) for m in self.members])
+
+
+@dataclass(eq=False)
 class Training:
     """Training rows with weights; what is derived from them is made when it is first read.
 
-    Parameters
-    ----------
-    whole
-        All rows of the domain.
-    features
-        Which columns make up which feature.
-    weights
-        ``(N,)`` non-negative, or ``None``.
-    rows
-        ``(N,)`` positions of the cohort's rows; ``None``: all.
-    max_background
-        Largest number of background rows, or ``None`` for all.
-    key
-        What tells these rows from those of other cohorts and domains.
+    ``whole`` holds all rows of the domain, ``rows`` the ``(N,)`` positions of the cohort's
+    (``None``: all), ``weights`` their ``(N,)`` weights (``None``: equal). ``key`` tells these rows
+    from those of other cohorts and domains.
     """
 
-    def __init__(
-        self,
-        whole: Table,
-        features: Features,
-        *,
-        weights: Floats | None,
-        rows: Ints | None,
-        max_background: int | None,
-        key: tuple[Hashable, ...],
-    ) -> None:
-        self.table = whole if rows is None else whole.take(rows)
-        self.features = features
-        self.weights = weights
-        self.key = key
-        self._whole = whole
-        self._max_background = max_background
-        self._bins = features.bins or 4  # numbers inside a group are always compared by bin
-        self._marginals: dict[int, Marginal] = {}
-        self._labels: dict[int, list[str]] = {}
-        self._last: tuple[tuple[int, int, int], tuple[Ints, NDArray[Any]]] | None = None
+    whole: Table
+    features: Features
+    weights: Floats | None
+    rows: Ints | None
+    max_background: int | None
+    key: tuple[Hashable, ...]
+    _last: tuple[tuple[int, int, int], tuple[Ints, NDArray[Any]]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without the last draws, which are quick to make again."""
         return {**self.__dict__, "_last": None}
 
     @cached_property
+    def table(self) -> Table:
+        """The N rows."""
+        return self.whole if self.rows is None else self.whole.take(self.rows)
+
+    @property
+    def bins(self) -> int:
+        """Number of bins; numbers inside a group are always compared by bin."""
+        return self.features.bins or 4
+
+    @cached_property
     def digest(self) -> str:
         """Digest of the rows, weights and settings that perturbations are drawn with."""
         f = self.features
-        settings = (self._bins, f.feature_of.tolist(), f.bins, f.around)
-        return digest(self.table, self._factorized, f.roles, self.weights, settings)
-
-    def _factorized(self, j: int) -> tuple[Ints, dict[Any, int]]:
-        return self.marginal(j).codes, self.marginal(j).categories
+        settings = (self.bins, f.feature_of.tolist(), f.bins, f.around)
+        return digest(self.table, f.roles, self.weights, settings)
 
     @cached_property
     def background_digest(self) -> str:
         """Digest of the rows and weights that stand in for a switched-off feature."""
-        table, f = self.background, self.features
-        groups = (f.feature_of.tolist(),)
-        return digest(table, partial(factorize, table), f.roles, self.summary.weights, groups)
+        f = self.features
+        return digest(self.background, f.roles, self.summary.weights, (f.feature_of.tolist(),))
 
     @cached_property
     def summary(self) -> Summary:
         """Which rows are the background."""
         numeric = all(self.features.ordered)
-        return summarise(self.table, self.weights, self._max_background, numeric=numeric)
+        return summarise(self.table, self.weights, self.max_background, numeric=numeric)
 
     @cached_property
     def background(self) -> Table:
@@ -98,21 +124,20 @@ class Training:
 
     def find(self, j: int, value: Any) -> int | None:
         """Return the first row of the domain whose column j equals the value, or ``None``."""
-        for i, other in enumerate(self._whole.objects(j)):
+        for i, other in enumerate(self.whole.objects(j)):
             if not is_missing(other) and other == value:
                 return i
         return None
 
-    def marginal(self, j: int) -> Marginal:
-        """Return the distribution of column j."""
-        if j not in self._marginals:
-            if self.features.ordered[j]:
-                made = Marginal.of_numbers(self.table.floats(j), self._bins, self.weights)
-            else:
-                codes, categories = factorize(self.table, j)
-                made = Marginal(codes, categories=categories)
-            self._marginals[j] = made
-        return self._marginals[j]
+    @cached_property
+    def marginals(self) -> list[Marginal]:
+        """The distribution of each column."""
+        return [
+            Marginal.of_numbers(self.table.floats(j), self.bins, self.weights)
+            if ordered
+            else Marginal(*self.table.factorize(j))
+            for j, ordered in enumerate(self.features.ordered)
+        ]
 
     @cached_property
     def scalable(self) -> dict[int, int]:
@@ -123,17 +148,21 @@ class Training:
             for feature, columns in enumerate(f.members)
             if feature not in f.grouped
             and f.ordered[columns[0]]
-            and self.marginal(columns[0]).known
+            and self.marginals[columns[0]].known
         }
 
-    def bin_labels(self, j: int) -> list[str] | None:
-        """Conditions of the bins of column j; ``None`` if it has no order."""
-        edges = self.marginal(j).edges
-        if edges is not None and j not in self._labels:
-            number = self.features.roles[j] == "number"
-            texts = number_texts(edges) if number else self._date_texts(j, edges)
-            self._labels[j] = bin_labels(self.table.names[j], texts)
-        return self._labels.get(j)
+    @cached_property
+    def bin_labels(self) -> list[list[str] | None]:
+        """Conditions of the bins of each column; ``None`` if it has no order."""
+        out: list[list[str] | None] = []
+        for j, (name, role) in enumerate(zip(self.table.names, self.features.roles, strict=True)):
+            edges = self.marginals[j].edges
+            if edges is None:
+                out.append(None)
+            else:
+                texts = number_texts(edges) if role == "number" else self._date_texts(j, edges)
+                out.append(bin_labels(name, texts))
+        return out
 
     def _date_texts(self, j: int, edges: Floats) -> list[str]:
         """Bin edges of a date column as dates; rounded down, which changes no bin."""
@@ -150,7 +179,7 @@ class Training:
     @cached_property
     def codes(self) -> NDArray[Any]:
         """``(N, p)`` bin or category of every training value, in few bytes."""
-        columns = [self.marginal(j).codes for j in range(self.table.n_columns)]
+        columns = [marginal.codes for marginal in self.marginals]
         small = max(int(codes.max()) for codes in columns) < np.iinfo(np.int16).max
         return np.column_stack([c.astype(np.int16 if small else np.int32) for c in columns])
 
@@ -158,47 +187,166 @@ class Training:
     def value_codes(self) -> NDArray[np.int16] | None:
         """``(N, p)`` codes that are equal if the values are; ``None`` if a column has over 256."""
         columns = []
-        for j in range(self.table.n_columns):
-            codes = self.marginal(j).codes
-            if self.features.ordered[j]:
-                values = self.table.floats(j)
-                if len(np.unique(values[:2048])) > _MAX_DISTINCT:
-                    return None
-                codes = np.unique(values, return_inverse=True)[1]
+        for j, marginal in enumerate(self.marginals):
+            codes = marginal.codes
+            if marginal.edges is not None:
+                codes = np.unique(self.table.floats(j), return_inverse=True)[1]
             if codes.max() >= _MAX_DISTINCT:
                 return None
             columns.append(codes.astype(np.int16))
         return np.column_stack(columns)
 
-    @cached_property
-    def _cumulative(self) -> Floats | None:
-        """``(N,)`` cumulative weights, or ``None`` for equal ones."""
-        return None if self.weights is None else np.cumsum(self.weights / self.weights.sum())
-
     def draw(self, seed: int, start: int, stop: int) -> tuple[Ints, NDArray[Any]]:
-        """Draw training rows by weight, one for each perturbation and feature.
+        """Draw by weight: ``(n, p)`` row that each value is taken from, and its bin or category.
 
         They do not depend on the instance, so a batch shares them: the last ones are kept.
-
-        Returns
-        -------
-        rows, codes
-            ``(n, p)`` row that each value is taken from, and its bin or category.
         """
-        wanted, last = (seed, start, stop), self._last
-        if last is not None and last[0] == wanted:
-            return last[1]
-        width = len(self.features.names)
-        uniform = blocks(seed, "uniform", start, stop, width)
-        cumulative = self._cumulative
-        if cumulative is None:  # below N: the largest draw is 1 − 2⁻⁵³
+        if self._last is not None and self._last[0] == (seed, start, stop):
+            return self._last[1]
+        uniform = blocks(seed, "uniform", start, stop, len(self.features.names))
+        if self.weights is None:  # below N: the largest draw is 1 − 2⁻⁵³
             rows = (uniform * self.table.n_rows).astype(np.int64)
         else:
+            cumulative = np.cumsum(self.weights / self.weights.sum())
+            last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
             found = np.searchsorted(cumulative, uniform, side="right")
-            last_used = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
-            rows = np.minimum(found, last_used).astype(np.int64)
-        if width < self.table.n_columns:  # columns of a group come from the same row
+            rows = np.minimum(found, last).astype(np.int64)
+        if self.features.grouped:  # columns of a group come from the same row
             rows = rows[:, self.features.feature_of]
         drawn = rows, take_cells(self.codes, rows)
-        self._last = wanted, drawn
+        self._last = (seed, start, stop), drawn
         return drawn
+
+
+def digest(
+    table: Table, roles: Sequence[str], weights: Floats | None, settings: tuple[Any, ...]
+) -> str:
+    """Return 32 characters that change with any value, weight or setting.
+
+    They are the same for every library that holds the table, and on any machine.
+    """
+    out = blake2b(digest_size=16)
+    for j, role in enumerate(roles):
+        out.update(f"{table.names[j]}:{role}".encode())
+        if role in ("number", "date"):
+            out.update(table.floats(j).tobytes())
+        else:
+            rows, codes = table.factorize(j)
+            out.update(rows.tobytes())
+            out.update("\n".join(map(str, codes)).encode())
+    out.update(b"" if weights is None else weights.tobytes())
+    out.update(repr(settings).encode())
+    return out.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """Which rows stand for all.
+
+    ``rows`` are the ``(B,)`` positions of the chosen rows, ``weights`` the ``(B,)`` shares of the
+    data they stand for, ``note`` says how many stand for how many and how they were chosen.
+    """
+
+    rows: Ints
+    weights: Floats
+    note: str
+
+
+def summarise(
+    table: Table, weights: Floats | None, max_rows: int | None, *, numeric: bool
+) -> Summary:
+    """Choose at most ``max_rows`` rows (``None``: all) that stand for the table.
+
+    Equal rows are merged into one with their common weight first; if that is few enough, nothing
+    is lost. Otherwise numeric tables without missing values are clustered (k-means on columns
+    scaled to unit standard deviation) and the row nearest each centroid takes its cluster's
+    weight; other tables are sampled systematically: row i is drawn in proportion to its weight, a
+    row heavier than 1/max_rows stays with a share of its own.
+    """
+    n = table.n_rows
+    share = np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
+    first, merged = _distinct(table, share)
+    total = f"{n} row" if n == 1 else f"{n} rows"
+    if max_rows is None or len(first) <= max_rows:
+        note = f"all {total}" if n > 1 else "the only row"
+        if len(first) < n:
+            note = f"all {total} ({len(first)} distinct)"
+        return Summary(first, merged / merged.sum(), note)
+    points = _points(table.take(first)) if numeric else None
+    if points is None:
+        (chosen, weight), how = _systematic(merged, max_rows), "random sample"
+    else:
+        (chosen, weight), how = _nearest_to_centroids(points, merged, max_rows), "k-means"
+    return Summary(first[chosen], weight / weight.sum(), f"{len(chosen)} of {total} ({how})")
+
+
+def unique_rows(array: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Position of the first of each distinct row, and ``(n,)`` which of them each row equals."""
+    array = np.ascontiguousarray(array)
+    whole = array.view(f"V{array.shape[1] * array.itemsize}").reshape(-1)
+    _, first, group = np.unique(whole, return_index=True, return_inverse=True)
+    return first.astype(np.int64), group.reshape(-1).astype(np.int64)
+
+
+def _distinct(table: Table, share: Floats) -> tuple[Ints, Floats]:
+    """First position and summed weight of each distinct row, in order of appearance."""
+    first, group = unique_rows(table.identity())
+    summed = np.bincount(group, weights=share).astype(np.float64)
+    order = np.argsort(first)
+    kept = order[summed[order] > 0]
+    return first[kept], summed[kept]
+
+
+def _points(table: Table) -> Floats | None:
+    """``(n, p)`` columns scaled to unit standard deviation; ``None`` if any value is not finite."""
+    values = np.column_stack([table.floats(j) for j in range(table.n_columns)])
+    if not np.isfinite(values).all():
+        return None
+    middle = values.mean(axis=0)
+    spread = (values - middle).std(axis=0)
+    spread[~(spread > 0)] = 1.0
+    scaled: Floats = (values - middle) / spread
+    return scaled if np.isfinite(scaled).all() else None
+
+
+def _systematic(weights: Floats, max_rows: int) -> tuple[Ints, Floats]:
+    """Draw rows at ``max_rows`` equally spaced points of the shuffled cumulative weights."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(weights))
+    cumulative = np.cumsum(weights[order])
+    ticks = (rng.random() + np.arange(max_rows)) / max_rows * cumulative[-1]
+    hit = np.minimum(np.searchsorted(cumulative, ticks, side="right"), len(weights) - 1)
+    chosen, counts = np.unique(order[hit], return_counts=True)
+    return chosen.astype(np.int64), counts / max_rows
+
+
+def _nearest_to_centroids(points: Floats, weights: Floats, max_rows: int) -> tuple[Ints, Floats]:
+    """Cluster, then let the row nearest each centroid stand for its cluster."""
+    from sklearn.cluster import KMeans
+
+    fitted, fitted_weights = points, weights
+    if len(points) > _FIT_ROWS:
+        chosen, counts = _systematic(weights, max(_FIT_ROWS, 10 * max_rows))
+        if len(chosen) > max_rows:
+            fitted, fitted_weights = points[chosen], counts
+    model: Any = KMeans(min(max_rows, len(fitted)), n_init=1, max_iter=30, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer clusters than asked for are merged below
+        model.fit(fitted, sample_weight=fitted_weights / fitted_weights.mean())
+    centres = np.asarray(model.cluster_centers_, dtype=np.float64)
+    shares = np.bincount(_nearest(points, centres), weights=weights, minlength=len(centres))
+    rows, group = np.unique(_nearest(centres, points), return_inverse=True)
+    total = np.bincount(group.reshape(-1), weights=shares).astype(np.float64)
+    kept = total > 0
+    return rows[kept].astype(np.int64), total[kept]
+
+
+def _nearest(points: Floats, targets: Floats) -> NDArray[np.intp]:
+    """For each point the position of the nearest target."""
+    best = np.empty(len(points), dtype=np.intp)
+    step = max(1, _CHUNK // len(targets))
+    norms = np.einsum("ij,ij->i", targets, targets)
+    for start in range(0, len(points), step):
+        distance = norms - 2.0 * (points[start : start + step] @ targets.T)
+        best[start : start + step] = distance.argmin(axis=1)
+    return best

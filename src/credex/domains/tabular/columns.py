@@ -1,16 +1,19 @@
-"""`Backend`: what is asked of a table library. This one is numpy; pandas and polars extend it.
+"""Columns of tables: how a library holds them (`Backend`) and their distribution (`Marginal`).
 
 A *column* is a one-dimensional array of one dtype, read with ``column[rows]``: a numpy array, a
-pandas extension array or a polars Series. Every method keeps the dtype, so that a model sees rows
-that look like those it was fitted on.
+pandas extension array or a polars Series. The backend here is numpy; those of pandas and polars
+extend it. Every method keeps the dtype, so that a model sees rows like those it was fitted on.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +23,7 @@ from credex.cells import as_bool, as_number, is_missing, plain
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
-__all__ = ["NAT", "Backend", "Column", "Kind", "as_integer", "listed", "rounded"]
+__all__ = ["MISSING", "NAT", "Backend", "Column", "Kind", "Marginal"]
 
 Column: TypeAlias = Any
 """One native column: a numpy array, a pandas extension array or a polars Series."""
@@ -30,6 +33,11 @@ Kind: TypeAlias = Literal["number", "category", "boolean", "date"]
 
 NAT = int(np.iinfo(np.int64).min)
 """The integer of a missing date."""
+
+MISSING = -1
+"""Code of a missing value."""
+UNSEEN = -2
+"""Code of a category that no training row has."""
 
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys("iuf", "number"),
@@ -46,12 +54,7 @@ _TICK = dt.timedelta(microseconds=1)
 class Backend:
     """Tables that are numpy arrays.
 
-    Attributes
-    ----------
-    names
-        p column names as they are shown.
-    labels
-        p column labels as the library has them.
+    ``names`` are the p column names for display, ``labels`` those the library uses.
     """
 
     names: tuple[str, ...]
@@ -118,15 +121,10 @@ class Backend:
         """Return dates of ``like``'s dtype from their integers."""
         return ticks.view(like.dtype)
 
-    def cell(  # noqa: PLR0911 - one line a type
-        self, like: Column, kind: Kind, value: Any, name: str
-    ) -> Column:
+    def cell(self, like: Column, kind: Kind, value: Any, name: str) -> Column:
         """Return one value as a column of one row; only a missing value may widen the dtype.
 
-        Raises
-        ------
-        InputError
-            Naming the column and the value that does not fit.
+        A value that does not fit raises an `InputError` that names the column and the value.
         """
         dtype = like.dtype
         if dtype.kind == "O":
@@ -134,26 +132,22 @@ class Backend:
         if is_missing(value):
             missing = {"number": np.nan, "boolean": np.nan, "date": "NaT", "category": None}[kind]
             return np.array([missing], dtype=dtype if dtype.kind in "fmM" else None)
-        if kind == "boolean":
-            return np.array([as_bool(value, name)])
         if kind == "date":
             return _date_cell(dtype, value, name)
-        if kind == "number" and dtype.kind in "iu":
-            return np.array([as_integer(value, name, dtype)], dtype=dtype)
-        if kind == "number":
-            number = as_number(value, name)
-            with np.errstate(over="ignore"):
-                out = np.array([number], dtype=np.float64).astype(dtype)
-            if np.isinf(out[0]) and abs(number) != np.inf:
-                raise InputError(f"column {name!r} is {dtype}, which cannot hold {value!r}")
-            return out
-        value = plain(value)
-        if not isinstance(value, str | bytes):
-            raise InputError(
-                f"column {name!r} holds text, but the instance has {value!r} "
-                f"({type(value).__name__}) there; pass a string"
-            )
-        return np.array([value])
+        if kind == "category":
+            value = plain(value)
+            if not isinstance(value, str | bytes):
+                raise InputError(
+                    f"column {name!r} holds text, but the instance has {value!r} "
+                    f"({type(value).__name__}) there; pass a string"
+                )
+            return np.array([value])
+        number = as_scalar(kind, value, name, dtype, integers=dtype.kind in "iu")
+        with np.errstate(over="ignore"):
+            out = np.array([number], dtype=dtype)
+        if np.isinf(out[0]) and abs(number) != np.inf:
+            raise InputError(f"column {name!r} is {dtype}, which cannot hold {value!r}")
+        return out
 
     def append(self, column: Column, one: Column) -> Column:
         """Return the column with one more row; the dtype is wider only if the row needs it."""
@@ -162,6 +156,10 @@ class Backend:
     def frame(self, data: NDArray[Any] | Sequence[Column], index: Any) -> Native:  # noqa: ARG002
         """Return an ``(n, p)`` array (without a copy) or p columns as a native table."""
         return data if isinstance(data, np.ndarray) else np.column_stack(data)
+
+    def index_of(self, label: Any, index: Any) -> Any:  # noqa: ARG002
+        """Return an index with one label, like ``index``; arrays have none."""
+        return None
 
     def concat(self, natives: Sequence[Native]) -> Native:
         """Stack native tables."""
@@ -185,9 +183,15 @@ def rounded(values: Floats, dtype: np.dtype[Any]) -> NDArray[Any]:
     return out
 
 
-def as_integer(value: Any, name: str, dtype: Any) -> int:
-    """Return a whole number, in the range of a numpy dtype; other libraries check ranges."""
+def as_scalar(
+    kind: Kind, value: Any, name: str, dtype: Any, *, integers: bool
+) -> bool | int | float:
+    """Return a value that fits a column of numbers or booleans; only numpy's ranges are checked."""
+    if kind == "boolean":
+        return as_bool(value, name)
     number = as_number(value, name)
+    if not integers:
+        return number
     info = np.iinfo(dtype) if isinstance(dtype, np.dtype) else None
     if number != number // 1 or (info is not None and not info.min <= number <= info.max):
         raise InputError(
@@ -282,3 +286,99 @@ def _date_cell(dtype: np.dtype[Any], value: Any, name: str) -> NDArray[Any]:
         f"column {name!r} has dtype {dtype}, but the instance has {value!r} "
         f"({type(value).__name__}) there; pass a date of the same sort"
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marginal:
+    """The distribution of one column.
+
+    ``codes`` are the ``(N,)`` bins (ordered columns) or categories of the training rows. A column
+    without an order has the codes of its ``categories``; an ordered one has ``(q,)`` increasing
+    ``edges``: bin b holds ``edges[b-1] < value ≤ edges[b]``, and bin q + 1 missing values. ``mean``
+    and ``sd`` are those of its finite values (1 if they are constant), ``low`` and ``high`` the
+    extremes in standard deviations from the mean; ``known`` says whether there is any.
+    """
+
+    codes: Ints
+    categories: Mapping[Any, int]
+    edges: Floats | None = None
+    mean: float = 0.0
+    sd: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+    known: bool = False
+
+    @classmethod
+    def of_numbers(cls, values: Floats, count: int, weights: Floats | None = None) -> Marginal:
+        """Return the distribution of ``(N,)`` weighted values, in ``count`` quantile bins."""
+        edges = quantiles(values, count, weights)
+        codes = binned(values, edges)
+        finite = np.isfinite(values)
+        if weights is not None:
+            finite &= weights > 0
+        if not finite.any():
+            return cls(codes, {}, edges)
+        kept = values[finite]
+        w = None if weights is None else weights[finite]
+        # The first value is subtracted so that dates (large numbers) keep their digits.
+        mean = float(kept[0] + np.average(kept - kept[0], weights=w))
+        sd = float(np.sqrt(np.average((kept - mean) ** 2, weights=w)))
+        if kept.min() == kept.max() or not np.isfinite(sd) or sd <= 0:
+            mean, sd = float(kept[0]), 1.0
+        low, high = (float(kept.min()) - mean) / sd, (float(kept.max()) - mean) / sd
+        return cls(codes, {}, edges, mean, sd, low, high, known=True)
+
+    def code(self, value: Any) -> int:
+        """Bin of a float, or code of a category: `MISSING`, or `UNSEEN` in the training data."""
+        if self.edges is None:
+            return MISSING if is_missing(value) else self.categories.get(value, UNSEEN)
+        return len(self.edges) + 1 if math.isnan(value) else bisect_left(self.edges, value)
+
+    def scaled(self, values: Any) -> Any:
+        """Values in training standard deviations from the training mean."""
+        return (values - self.mean) / self.sd
+
+
+def quantiles(values: Floats, count: int, weights: Floats | None = None) -> Floats:
+    """``(q,)`` distinct quantiles 1/count, …, (count-1)/count, which are lime's edges of bins.
+
+    Infinite and missing values do not move them.
+    """
+    finite = np.isfinite(values)
+    kept = None if weights is None else weights[finite]
+    if not finite.any() or (kept is not None and not kept.sum() > 0):
+        return np.empty(0)
+    levels = np.arange(1, count) / count
+    method: Any = "linear" if kept is None else "inverted_cdf"
+    return np.unique(np.quantile(values[finite], levels, weights=kept, method=method))
+
+
+def binned(values: Floats, edges: Floats) -> Ints:
+    """``(n,)`` bin of each value: how many edges lie below it; q + 1 if it is missing."""
+    out = np.searchsorted(edges, values, side="left").astype(np.int64)
+    out[np.isnan(values)] = len(edges) + 1
+    return out
+
+
+def bin_labels(name: str, edges: list[str]) -> list[str]:
+    """Return each bin as a condition, such as ``29 < age ≤ 41``."""
+    if not edges:
+        return [f"{name} present", f"{name} missing"]
+    between = [f"{low} < {name} ≤ {high}" for low, high in pairwise(edges)]
+    return [f"{name} ≤ {edges[0]}", *between, f"{name} > {edges[-1]}", f"{name} missing"]
+
+
+def number_texts(values: Floats) -> list[str]:
+    """Return short texts of increasing numbers, with as many digits as keep them apart."""
+    for digits in range(4, 18):
+        texts = [_short(value, digits) for value in values.tolist()]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(value) for value in values.tolist()]
+
+
+def _short(value: float, digits: int) -> str:
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    whole = len(str(abs(int(value)))) if abs(value) < 1e15 else 1
+    return f"{value:.{max(digits, whole)}g}"
