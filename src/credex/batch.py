@@ -1,4 +1,4 @@
-"""Many runs at once: their queries stacked into large model calls, on one or more workers."""
+"""Many rows at once: their runs driven together, on one or more workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from credex.errors import CredexError, InputError, InterruptedRun, ModelError
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.model_queue import ModelQueue
-from credex.run import Run
+from credex.run import Run, drive
 
 __all__ = ["Job", "explain_batch"]
 
@@ -46,7 +46,7 @@ class Job(Protocol):
 
 @dataclass
 class _Batch:
-    """A batch on its way: rows done, rows begun, and what to do about errors."""
+    """A batch on its way: rows done, rows begun before, and what to do about errors."""
 
     job: Job
     on_error: str
@@ -55,16 +55,51 @@ class _Batch:
     progress: Callable[[int], object]
     unfinished: dict[int, Explanation] = field(default_factory=dict)
 
-    def label(self, i: int) -> Any:
-        """Name of row ``i``: its index label, or its position."""
-        label = getattr(self.job.rows[i], "label", None)
-        return i if label is None else label
+    def explain(self, todo: Sequence[int], queue: ModelQueue) -> None:
+        """Explain the rows ``todo``; if that is interrupted, keep what was asked."""
+        active: dict[Run, int] = {}
+        try:
+            for run in drive(self._begin(todo, queue, active), queue):
+                if run.state.stop_reason == "interrupted":
+                    raise KeyboardInterrupt
+                if run.state.stop_reason is not None:
+                    self._finish(active[run], run)
+                    del active[run]
+        except KeyboardInterrupt:
+            for run, i in active.items():
+                if run.state.stop_reason is None:
+                    run.end("interrupted")
+                self.unfinished[i] = run.state.explanation
+            raise
 
-    def fail(self, i: int, error: CredexError) -> None:
+    def _begin(
+        self, todo: Sequence[int], queue: ModelQueue, active: dict[Run, int]
+    ) -> Iterator[Run]:
+        """Begin rows one after another and note them as active."""
+        for i in todo:
+            try:
+                run = self.job.begin(i, self.begun.get(i), queue)
+            except CredexError as error:
+                self._fail(i, error)
+            else:
+                active[run] = i
+                yield run
+
+    def _finish(self, i: int, run: Run) -> None:
+        """Put a run that has ended among the results."""
+        if run.error is not None:
+            self._fail(i, run.error)
+        else:
+            self.done[i] = run.state.explanation
+            self.progress(1)
+
+    def _fail(self, i: int, error: CredexError) -> None:
         """Record the error of row ``i``, or raise it."""
+        label = getattr(self.job.rows[i], "label", None)
+        label = i if label is None else label
         if self.on_error == "raise":
-            raise _noted(error, self.label(i), i)
-        self.done[i] = Failure(self.label(i), error)
+            raise _noted(error, label, i)
+        self.done[i] = Failure(label, error)
         self.progress(1)
 
 
@@ -95,7 +130,7 @@ def explain_batch(
         batch = _Batch(job, on_error, done, begun, bar.update)
         try:
             if n_workers == 1:
-                _together(batch, queue, todo)
+                batch.explain(todo, queue)
             elif threads:
                 why = "" if workers == "threads" else ": rows share their perturbations"
                 how = f"threads ({n_workers}){why}"
@@ -124,80 +159,10 @@ def explain_batch(
     return out
 
 
-def _together(batch: _Batch, queue: ModelQueue, todo: Sequence[int]) -> None:
-    """Advance many runs side by side, as many as fill a model call."""
-    waiting = iter(todo)
-    active: dict[int, tuple[Run, float]] = {}
-    try:
-        while True:
-            _refill(batch, queue, waiting, active)
-            if not active:
-                return
-            asked = {i: _ask(batch, i, run) for i, (run, _) in active.items()}
-            wanted = {i: queries for i, queries in asked.items() if queries}
-            results = queue.answer(list(wanted.values()))
-            for i, found in zip(wanted, results, strict=True):
-                active[i][0].tell(found)
-            for i in list(active):
-                if _finished(batch, i, active[i][0]):
-                    del active[i]
-    except KeyboardInterrupt:
-        for i, (run, _) in active.items():
-            if run.state.stop_reason is None:
-                run.end("interrupted")
-            batch.unfinished[i] = run.state.explanation
-        raise
-
-
-def _refill(
-    batch: _Batch, queue: ModelQueue, waiting: Iterator[int], active: dict[int, Any]
-) -> None:
-    """Begin rows until what they are expected to ask for fills a call."""
-    load = sum((load for _, load in active.values()), 0.0)
-    while load < 1 or not active:
-        i = next(waiting, None)
-        if i is None:
-            return
-        try:
-            run = batch.job.begin(i, batch.begun.get(i), queue)
-        except CredexError as error:
-            batch.fail(i, error)
-            continue
-        plan, design = run.plan, run.design
-        rows = (plan.first_look if plan.rules else plan.ceiling) * design.rows_per_query
-        share = rows / queue.max_rows(design.neighbourhood.row_bytes)
-        active[i] = (run, share)
-        load += share
-
-
-def _ask(batch: _Batch, i: int, run: Run) -> Any:
-    """Ask a run; an error of its own ends only this run."""
-    del batch, i
-    try:
-        return run.ask()
-    except CredexError as error:
-        run.fail(error)
-        return ()
-
-
-def _finished(batch: _Batch, i: int, run: Run) -> bool:
-    """Put a run that has ended among the results."""
-    if run.error is not None:
-        batch.fail(i, run.error)
-        return True
-    if run.state.stop_reason == "interrupted":
-        raise KeyboardInterrupt
-    if run.state.stop_reason is None:
-        return False
-    batch.done[i] = run.state.explanation
-    batch.progress(1)
-    return True
-
-
 def _threads(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int) -> None:
     with ThreadPoolExecutor(n_workers) as pool:
         blocks = _blocks(todo, n_workers)
-        futures = [pool.submit(_together, batch, queue, block) for block in blocks]
+        futures = [pool.submit(batch.explain, block, queue) for block in blocks]
         errors = [e for e in (f.exception() for f in futures) if e is not None]
     for error in sorted(errors, key=lambda e: isinstance(e, KeyboardInterrupt)):
         raise error
@@ -246,7 +211,7 @@ def _in_worker(
     """
     done: list[Item] = [None] * len(job.rows)
     queue = job.queue({})
-    _together(_Batch(job, "record", done, begun, lambda n: n), queue, block)
+    _Batch(job, "record", done, begun, lambda n: n).explain(block, queue)
     return [done[i] for i in block], queue.rows_sent, queue.calls
 
 

@@ -19,7 +19,7 @@ from credex.model_queue import ModelQueue
 from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
 from credex.preparation import Case, Preparation, Start
-from credex.run import Run, State, drive
+from credex.run import Run, State, states
 from credex.seeds import Purpose, child, spawn
 from credex.stopping import CallDict, Goals, Rule, Width, split_call
 from credex.verify import MAX_EXACT, REFERENCE_FACTOR, REFERENCE_QUERIES, Verification, compare
@@ -82,7 +82,7 @@ class Explainer(Preparation):
         opts = self.options.override(options)
         queue = self._queue(opts)
         case = Case(x, cohort, self._started(start, opts))
-        *_, last = drive(self._begin(case, goals, opts, queue), queue)
+        *_, last = states(self._begin(case, goals, opts, queue), queue)
         return last.explanation
 
     def iterate(
@@ -99,7 +99,7 @@ class Explainer(Preparation):
         if not run.plan.rules:  # somebody wants to watch
             run.plan = replace(run.plan, rules=(_Never(),))
             run.estimator.sequential = True
-        return drive(run, queue)
+        return states(run, queue)
 
     def forecast(
         self,
@@ -119,7 +119,7 @@ class Explainer(Preparation):
         goals = Goals(queries=check_count("seed_queries", seed_queries))
         queue = self._queue(opts)
         run = self._begin(Case(x, cohort), goals, opts, queue)
-        *_, last = drive(run, queue)
+        *_, last = states(run, queue)
         found = run.estimator.forecast(run.history, limits, opts.level)
         if found is None:
             msg = f"{seed_queries} seed queries are too few for a forecast"
@@ -191,7 +191,7 @@ class Explainer(Preparation):
             n_model_rows=explanation.n_model_rows,
             model_seconds=explanation.model_seconds,
         )
-        *_, last = drive(run, queue)
+        *_, last = states(run, queue)
         return last.explanation
 
     def explain_many(
