@@ -13,7 +13,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
     "typing errors",
-    "checks threads seeds cells history",
+    "checks seeds cells history",
     "posteriors",
     "options kernels blackbox models",
     "domains",
@@ -30,9 +30,9 @@ ORDER = [
     "plots",
     "explanation",
     "explanations",
-    "run",
-    "batch verify metrics zoom",
-    "preparation",
+    "run verify metrics zoom",
+    "explainer_base",
+    "batch",
     "explainer",
     "shap lime",
     "__init__",

@@ -7,7 +7,7 @@ stacked into one call, and rows that share their inputs all run the same code.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from credex.blackbox import TOLERANCE
 from credex.errors import CredexError
@@ -64,16 +64,12 @@ class Result:
 
     Attributes
     ----------
-    y
-        Values; ``None`` if there are none.
-    rows, seconds
-        Model rows sent (also in calls that failed), and time the model took.
+    rows, failed_rows, seconds
+        Model rows sent, those of them in calls that failed, and the time the model took.
     by_row
         ``(m, B, k)`` values by background row, if they were wanted.
     tolerance
         Relative difference between two answers for one row that rounding explains.
-    failed_rows
-        Rows sent in calls that failed.
     error
         Why values are missing.
     """
@@ -84,7 +80,7 @@ class Result:
     by_row: Floats | None = None
     tolerance: float = TOLERANCE
     failed_rows: int = 0
-    error: CredexError | None = field(default=None)
+    error: CredexError | None = None
 
     @property
     def n(self) -> int:
