@@ -204,7 +204,7 @@ def _as_floats(raw: Any, source: str) -> Floats:
     if raw is None:
         msg = "the model returned None; does the function end without a return?"
         raise ModelOutputError(msg)
-    if isinstance(raw, Sequence) and not isinstance(raw, str) and len(raw) and _is_2d(raw[0]):
+    if isinstance(raw, list | tuple) and raw and getattr(raw[0], "ndim", 0) == 2:
         msg = f"the model returned a list of {len(raw)} arrays (a multi-output classifier?); "
         msg += "wrap it in a function that returns one (n, k) array"
         raise ModelOutputError(msg)
@@ -248,7 +248,3 @@ def _bare(raw: Any) -> Any:
     if "torch" in sys.modules and hasattr(raw, "detach"):
         return raw.detach().cpu().numpy()
     return raw
-
-
-def _is_2d(first: Any) -> bool:
-    return getattr(first, "ndim", 0) == 2

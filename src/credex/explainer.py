@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from credex.batch import Job, explain_batch
-from credex.checks import check_count, check_width
+from credex.checks import check_count
 from credex.errors import BudgetError, InputError
 from credex.estimators.forecast import Forecast
 from credex.explainer_base import Case, ExplainerBase
@@ -49,7 +49,7 @@ class Explainer(ExplainerBase):
 
         ``explain(x, width=…, start=forecast)`` continues from the seed queries.
         """
-        limits = Width(check_width(width))
+        limits = Width(width)
         opts = self.options.override(options)
         goals = Goals(queries=check_count("seed_queries", seed_queries))
         queue = self._queue(opts)

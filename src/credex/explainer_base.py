@@ -186,9 +186,8 @@ class ExplainerBase(ABC):
         nb = self._neighbourhood(case)
         history, start = History(), case.start
         if start is not None:
-            self._check_instance(
-                nb, start, "start= is an explanation of another instance; leave it out"
-            )
+            other = "start= is an explanation of another instance; leave it out"
+            self._check_instance(nb, start, other)
             history = start.history
             if options.posterior == "auto" and start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
@@ -197,13 +196,16 @@ class ExplainerBase(ABC):
             options.prior.check(len(nb.names))
         design, estimator, switch, why = self._pieces(nb, goals, resolved, history)
         if start is not None:
-            sampler = design.options.sampler
-            check_still_random(start.sampler, sampler, design.options.sampler_name)
+            chosen = design.options
+            check_still_random(start.sampler, chosen.sampler, chosen.sampler_name)
         dear = switch is not None and switch.query_seconds >= DEAR_LOOK
         plan = goals.plan(design, estimator.minimum, self._default_ceiling, dear=dear)
         notes = (*why, *self._notes(nb, options))
         run = Run(
-            *(design, estimator, plan, history),
+            design,
+            estimator,
+            plan,
+            history,
             lambda state: self._explanation(run, state, options, notes, case.cohort),
             model=queue.box.token,
             together=queue.is_quick(nb.row_bytes),
@@ -284,6 +286,7 @@ class ExplainerBase(ABC):
     # -- continuing ----------------------------------------------------------------------------
 
     def _started(self, start: Start, options: Options) -> Explanation | None:
+        """Return the explanation to continue, if it was made by the same kind of run."""
         e = start.asked if isinstance(start, Forecast) else start
         if e is None:
             return None
