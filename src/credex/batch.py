@@ -54,7 +54,7 @@ class Job:
 
 @dataclass
 class _Batch:
-    """A batch on its way: rows done, rows begun before, and what to do about errors."""
+    """The state of a batch: rows done, rows begun before, and what to do about errors."""
 
     job: Job
     on_error: str
@@ -132,8 +132,7 @@ def explain_batch(
     clock, n = time.perf_counter(), len(job.rows)
     before = Explanations((None,) * n, 0, 0, 0.0, "") if start is None else start
     if len(before) != n:
-        msg = f"start has {len(before)} rows, X has {n}"
-        raise InputError(msg)
+        raise InputError(f"start has {len(before)} rows, X has {n}")
     done = [item if isinstance(item, Explanation) else None for item in before.items]
     for i, item in enumerate(done):
         if item is not None:
@@ -235,18 +234,15 @@ def _blocks(todo: list[int], n: int) -> list[list[int]]:
 
 def _check_arguments(on_error: str, workers: str, start: object, n_jobs: object) -> None:
     if on_error not in ("raise", "record"):
-        msg = f"on_error must be 'raise' or 'record'; got {on_error!r}"
-        raise InputError(msg)
+        raise InputError(f"on_error must be 'raise' or 'record'; got {on_error!r}")
     if workers not in ("auto", "threads", "processes"):
-        msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
-        raise InputError(msg)
+        raise InputError(f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}")
     if start is not None and not isinstance(start, Explanations):
         msg = f"start must be an interrupted batch (Explanations); got {type(start).__name__}"
         raise InputError(msg)
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if not whole or n_jobs == 0 or n_jobs < -1:  # type: ignore[operator]
-        msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
-        raise InputError(msg)
+        raise InputError(f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}")
 
 
 def _bar(total: int, initial: int, *, progress: bool | None) -> Any:

@@ -186,8 +186,7 @@ def _rounding(raw: Any) -> float:
 
 def _callable(model: Any) -> tuple[Callable[[Any], Any], str]:
     if isinstance(model, type):
-        msg = f"model is the class {model.__name__}, not a fitted model; fit one first"
-        raise InputError(msg)
+        raise InputError(f"model is the class {model.__name__}, not a fitted model; fit one first")
     for name in ("predict_proba", "predict"):
         method = getattr(model, name, None)
         if callable(method):
@@ -202,8 +201,7 @@ def _as_floats(raw: Any, source: str) -> Floats:
     if type(raw) is np.ndarray and raw.dtype == np.float64:
         return raw
     if raw is None:
-        msg = "the model returned None; does the function end without a return?"
-        raise ModelOutputError(msg)
+        raise ModelOutputError("the model returned None; does the function end without a return?")
     if isinstance(raw, list | tuple) and raw and getattr(raw[0], "ndim", 0) == 2:
         msg = f"the model returned a list of {len(raw)} arrays (a multi-output classifier?); "
         msg += "wrap it in a function that returns one (n, k) array"

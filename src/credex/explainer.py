@@ -216,8 +216,7 @@ class Explainer(ExplainerBase):
         _, opts = split_call(call, self.options)
         rows = self.domain.split(X)
         if not rows:
-            msg = "X has no rows to verify on"
-            raise InputError(msg)
+            raise InputError("X has no rows to verify on")
         rng = spawn(int(opts.seed), Purpose.VERIFIED_ROWS)
         chosen = [rows[i] for i in np.sort(rng.choice(len(rows), min(n, len(rows)), replace=False))]
         found = self.explain_many(chosen, progress=progress, **call)
@@ -242,12 +241,10 @@ def _cohorts(cohort: Any, n: int) -> list[Any]:
     if cohort is None or isinstance(cohort, str) or not hasattr(cohort, "__len__"):
         return [cohort] * n
     if len(cohort) != n:
-        msg = f"cohort has {len(cohort)} entries for {n} rows"
-        raise InputError(msg)
+        raise InputError(f"cohort has {len(cohort)} entries for {n} rows")
     return list(cohort)
 
 
 def _check_explanation(name: str, e: object) -> None:
     if not isinstance(e, Explanation):
-        msg = f"{name} takes an Explanation; got {type(e).__name__}"
-        raise InputError(msg)
+        raise InputError(f"{name} takes an Explanation; got {type(e).__name__}")

@@ -279,8 +279,7 @@ class ExplainerBase(ABC):
         if case.cohort is None:
             return self.domain.at(case.x)
         if not isinstance(self.domain, Tabular):
-            msg = "cohort= works with cx.Tabular only"
-            raise InputError(msg)
+            raise InputError("cohort= works with cx.Tabular only")
         return self.domain.at(case.x, cohort=case.cohort)
 
     # -- continuing ----------------------------------------------------------------------------
@@ -291,8 +290,7 @@ class ExplainerBase(ABC):
         if e is None:
             return None
         if not isinstance(e, Explanation):
-            msg = f"start must be a Forecast or an Explanation; got {type(e).__name__}"
-            raise InputError(msg)
+            raise InputError(f"start must be a Forecast or an Explanation; got {type(e).__name__}")
         names = self.domain.names  # None: the instances themselves are compared
         if e.method != self.method or (names is not None and e.names != tuple(names)):
             msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"

@@ -18,21 +18,17 @@ __all__ = ["Query", "Result"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """Values wanted, and how to make the model rows for them.
+    """``n`` values wanted, and how to make the model rows for them.
 
     Attributes
     ----------
     make
-        ``make(start, stop)`` gives the rows of values start…stop and ``(n, B)`` positions into
-        them (``None``: n·B rows in order).
-    n
-        Number of values.
+        ``make(start, stop)`` gives the rows of values start…stop and ``(n, B)`` indices into them
+        (``None``: n·B rows in order).
     weights
         ``(B,)`` weights of the rows of one value.
-    row_bytes
-        Memory that one model row takes.
-    form
-        Only rows of equal form are stacked into one call.
+    row_bytes, form
+        Memory that one model row takes; only rows of equal ``form`` are stacked into one call.
     share, first
         Values with the same ``share`` key and position are the same for every row of a batch;
         ``first`` is the position of the first value.
@@ -51,11 +47,6 @@ class Query:
     first: int = 0
     keep_rows: bool = False
     unit: int = 1
-
-    @property
-    def rows(self) -> int:
-        """Maximum number of model rows this costs."""
-        return self.n * len(self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,8 +72,3 @@ class Result:
     tolerance: float = TOLERANCE
     failed_rows: int = 0
     error: CredexError | None = None
-
-    @property
-    def n(self) -> int:
-        """Number of values."""
-        return 0 if self.y is None else len(self.y)

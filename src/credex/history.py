@@ -129,11 +129,9 @@ def checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design,
     yy = yy[:, None] if yy.ndim == 1 else yy
     w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != (len(z),) or not np.all(np.isfinite(w)) or np.any(w < 0):
-        msg = f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}"
-        raise InputError(msg)
+        raise InputError(f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}")
     if not np.all(np.isfinite(yy)) or (z.dtype != np.bool_ and not np.all(np.isfinite(z))):
-        msg = "Z and y must be finite; remove NaN and infinity first"
-        raise InputError(msg)
+        raise InputError("Z and y must be finite; remove NaN and infinity first")
     return z, yy, w
 
 

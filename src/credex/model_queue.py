@@ -37,16 +37,9 @@ ROUNDING = 1e-6
 class ModelQueue:
     """Sends queries to the model, stacked; keeps answers that the rows of a batch share.
 
-    Parameters
-    ----------
-    box
-        The model.
-    concat
-        Stacks blocks of model rows.
-    batch_rows
-        Maximum rows of one model call; ``None``: as many as `CALL_BYTES` hold, at least one.
-    shared
-        Shared answers of an interrupted batch; ``None``: nothing is shared (a single run).
+    ``concat`` stacks blocks of model rows. A call has at most ``batch_rows`` rows, by default as
+    many as `CALL_BYTES` hold. ``shared`` holds the answers that an interrupted batch shared; with
+    ``None`` nothing is shared (a single run).
     """
 
     def __init__(
@@ -210,7 +203,7 @@ def _values(raw: Outputs, index: Ints | None, q: Query) -> tuple[Outputs, Floats
 
 @dataclass
 class _Task:
-    """A query on its way: what was answered so far and what that cost."""
+    """A query of one run: what was answered so far and what that cost."""
 
     run: int
     query: Query

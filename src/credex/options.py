@@ -152,8 +152,7 @@ class Options:
             msg = "posterior='exact' and noisy=True contradict each other: noise never averages out"
             raise InputError(msg)
         if self.background_uncertainty and self.link != "identity":
-            msg = "background_uncertainty=True works without a link only"
-            raise InputError(msg)
+            raise InputError("background_uncertainty=True works without a link only")
 
     def override(self, given: Mapping[str, Any]) -> Options:
         """Return the options with ``given`` keywords replaced; unknown ones are an error."""
@@ -225,8 +224,7 @@ def check_names(given: Mapping[str, Any]) -> None:
 
 def _check(name: str, value: object, allowed: str, *, good: bool) -> None:
     if not good:
-        msg = f"{name} must be {allowed}; got {value!r}"
-        raise InputError(msg)
+        raise InputError(f"{name} must be {allowed}; got {value!r}")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...], extra: str = "") -> None:

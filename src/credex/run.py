@@ -1,4 +1,4 @@
-"""`Run`: one instance on its way to an explanation, as an ask/tell object.
+"""`Run`: the explanation of one instance in progress, as an ask/tell object.
 
 ``ask()`` proposes queries, somebody else owns the model and answers, ``tell()`` absorbs the results
 and decides whether to go on. `drive` does that for one run or for many side by side.
@@ -85,7 +85,7 @@ class State:
 
 
 class Run:
-    """One instance on its way.
+    """The queries, fits and decisions that lead to the explanation of one instance.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ class Run:
     explain
         Makes the explanation of a state.
     model
-        Identifies the model: the repeat check is skipped if ``history`` comes from the same one.
+        Identifies the model: f(x) is not checked again if ``history`` comes from the same one.
     together
         Whether the first perturbations are sent with f(x) in one call: most models take longer to
         begin than for a hundred rows.
     switch
-        May replace the estimator on the way.
+        May replace the estimator during the run.
 
     Attributes
     ----------
@@ -326,7 +326,7 @@ class Run:
 
     def _switched_at_the_end(self) -> bool:
         """Let another estimator try with what was asked: nothing is left to ask."""
-        return any(
+        return self.switch is not None and any(
             self._switched(limits, replace(forecast, queries=np.inf, low=np.inf))
             for limits, forecast in self._forecasts()
         )
