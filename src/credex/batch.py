@@ -1,4 +1,4 @@
-"""Many rows at once: their runs driven together, on one or more workers."""
+"""Explain many rows: their runs are driven side by side, on one or more workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that many parts check in the same words."""
+"""Checks of common arguments: each returns the value or raises `InputError`."""
 
 from __future__ import annotations
 

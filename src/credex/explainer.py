@@ -34,7 +34,7 @@ SEED_QUERIES = 200
 
 
 class Explainer(ExplainerBase):
-    """What `BayesLIME` and `BayesSHAP` have in common. Immutable; safe to share."""
+    """The interface that `BayesLIME` and `BayesSHAP` share. Immutable; safe to share."""
 
     def forecast(
         self,
@@ -224,7 +224,7 @@ class Explainer(ExplainerBase):
         return compare(found, reference, opts.level)
 
     def _reference(self, x: Any, e: Explanation, opts: Options) -> Explanation:
-        """Explain a row again exactly, or with far more queries of another seed."""
+        """Explain a row again, exactly or with another seed and far more queries."""
         if e.exact:
             return e
         seed = child(int(opts.seed), Purpose.REFERENCE)

@@ -30,7 +30,7 @@ from credex.stopping import AnyOf, CallDict, Goals, Rule, split_call
 
 __all__ = ["Case", "ExplainerBase", "Start"]
 
-WITHOUT_REMAINDER = "all that was asked adds up without a remainder; what was not asked need not"
+WITHOUT_REMAINDER = "what was asked is fitted without a remainder; what was not asked may differ"
 """Note on intervals without width that are not exact: a rare interaction would not show."""
 
 Start = Explanation | Forecast | None
@@ -47,7 +47,7 @@ class Case:
 
 
 class ExplainerBase(ABC):
-    """Explains one instance; `credex.explainer.Explainer` builds on that. Safe to share."""
+    """Explains one instance; `credex.explainer.Explainer` adds the methods built on that."""
 
     method: ClassVar[str]
     _kind: ClassVar[Literal["coalitions", "perturbations"]]
@@ -159,7 +159,7 @@ class ExplainerBase(ABC):
     def _pieces(
         self, nb: Neighbourhood, goals: Goals, options: Options, history: History
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
-        """Choose design, estimator and, if the estimator may change, a switch; and say why."""
+        """Return design, estimator, a switch if the estimator may change, and notes on the choice."""
 
     @abstractmethod
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
@@ -293,7 +293,7 @@ class ExplainerBase(ABC):
             raise InputError(f"start must be a Forecast or an Explanation; got {type(e).__name__}")
         names = self.domain.names  # None: the instances themselves are compared
         if e.method != self.method or (names is not None and e.names != tuple(names)):
-            msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
+            msg = f"this explanation is a {e.method} of other features; it cannot be continued"
             raise InputError(msg)
         for key, value in self._fingerprint(options).items():
             if e.settings.get(key) != value:
@@ -309,7 +309,7 @@ class ExplainerBase(ABC):
         digest = self._digest(nb)
         if start.data_digest is not None and digest is not None and digest != start.data_digest:
             msg = "this explanation was made of other data (rows, weights or bins) than the "
-            msg += "explainer has now: what was asked does not fit. Begin anew"
+            msg += "explainer has now: what was asked does not fit. Explain it anew"
             raise InputError(msg)
 
     def _digest(self, nb: Neighbourhood) -> str | None:
@@ -331,6 +331,6 @@ class ExplainerBase(ABC):
 
 
 def fits_exactly(belief: Belief) -> bool:
-    """Whether nothing is left over but rounding, although not all importances are zero."""
+    """Whether the intervals have no width but rounding, although some importance is not zero."""
     largest = float(np.abs(belief.mean).max(initial=0.0))
     return largest > 0 and bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest)

@@ -51,7 +51,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """Values ``y (m, k)`` of a query and what they cost; m < n if the model failed on the way.
+    """Values ``y (m, k)`` of a query and what they cost; m < n if a call failed.
 
     Attributes
     ----------

@@ -153,7 +153,7 @@ class ModelQueue:
             p.task.absorb(y, by_row, size, box.row_seconds * size, reply.tolerance)
 
     def count(self, rows: int, calls: int) -> None:
-        """Count rows sent in so many calls."""
+        """Add to the rows and calls sent."""
         with self._count_lock:
             self.rows_sent += rows
             self.calls += calls
@@ -261,7 +261,7 @@ class _Call:
     load: float = 0.0
 
     def take(self) -> list[_Slice]:
-        """Return the slices and begin anew."""
+        """Return the slices and empty the call."""
         out, self.parts, self.load = self.parts, [], 0.0
         return out
 

@@ -35,7 +35,7 @@ MAX_FORECAST_FEATURES = 200
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A run as it stands.
+    """Snapshot of a run.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class Run:
                 self._look()
 
     def end(self, reason: str) -> None:
-        """End the run here, with what it has."""
+        """End the run with a fit of what was asked."""
         self.state = self._state(self.estimator.fit(self.history), reason)
 
     def fail(self, error: CredexError) -> None:
@@ -275,7 +275,7 @@ class Run:
         return [rule.seconds for rule in self.plan.rules if isinstance(rule, WallClock)]
 
     def _room(self) -> int:
-        """Perturbations that fit under the ceiling and, as far as can be told, into the time."""
+        """Perturbations that fit under the ceiling and, by the speed so far, into the time limit."""
         h = self.history
         room = self.design.room(h, self.plan.ceiling)
         if self._clocks and h.n_queries:
@@ -308,7 +308,7 @@ class Run:
         self.state = self._state(estimate, reason, converged=converged)
 
     def _verdict(self, estimate: Estimate | None) -> tuple[str | None, bool]:
-        """Why to stop with this estimate, and whether that means the precision was met."""
+        """Return the reason to stop, if any, and whether a requested precision was met."""
         if estimate is None:
             return None, False
         if estimate.exact:
@@ -325,7 +325,7 @@ class Run:
         return None, False
 
     def _switched_at_the_end(self) -> bool:
-        """Let another estimator try with what was asked: nothing is left to ask."""
+        """Let another estimator fit what was asked when no queries are left."""
         return self.switch is not None and any(
             self._switched(limits, replace(forecast, queries=np.inf, low=np.inf))
             for limits, forecast in self._forecasts()
@@ -378,7 +378,7 @@ def states(run: Run, queue: ModelQueue) -> Iterator[State]:
 
 
 def _fill_call(active: Sequence[Run], waiting: Iterator[Run], queue: ModelQueue) -> list[Run]:
-    """Return the runs to begin so that one model call is full with what all are likely to ask."""
+    """Return the runs to begin so that what all are likely to ask fills one model call."""
 
     def share(run: Run) -> float:
         return run.expected_rows / queue.max_rows(run.design.neighbourhood.row_bytes)
