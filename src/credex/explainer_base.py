@@ -159,7 +159,7 @@ class ExplainerBase(ABC):
     def _pieces(
         self, nb: Neighbourhood, goals: Goals, options: Options, history: History
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
-        """Return design, estimator, a switch if the estimator may change, and notes on the choice."""
+        """Return design, estimator, a switch if the estimator may change, and notes on why."""
 
     @abstractmethod
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:

@@ -275,7 +275,7 @@ class Run:
         return [rule.seconds for rule in self.plan.rules if isinstance(rule, WallClock)]
 
     def _room(self) -> int:
-        """Perturbations that fit under the ceiling and, by the speed so far, into the time limit."""
+        """Perturbations that fit under the ceiling and, at the speed so far, into the time."""
         h = self.history
         room = self.design.room(h, self.plan.ceiling)
         if self._clocks and h.n_queries:
