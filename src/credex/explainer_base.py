@@ -30,7 +30,7 @@ from credex.stopping import AnyOf, CallDict, Goals, Rule, split_call
 
 __all__ = ["Case", "ExplainerBase", "Start"]
 
-WITHOUT_REMAINDER = "what was asked is fitted without a remainder; what was not asked may differ"
+WITHOUT_REMAINDER = "all that was asked adds up without a remainder; what was not asked need not"
 """Note on intervals without width that are not exact: a rare interaction would not show."""
 
 Start = Explanation | Forecast | None
