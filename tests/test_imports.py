@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
     "typing errors",
-    "checks threads seeds cells history",
+    "checks seeds cells history",
     "posteriors",
     "options kernels blackbox models",
     "domains",
@@ -30,9 +31,9 @@ ORDER = [
     "plots",
     "explanation",
     "explanations",
-    "run",
-    "batch verify metrics zoom",
-    "preparation",
+    "run verify metrics zoom",
+    "explainer_base",
+    "batch",
     "explainer",
     "shap lime",
     "__init__",
@@ -56,6 +57,29 @@ def test_imports_point_one_way(path):
     assert own in RANK, f"{own} has no place in the order: give it one here and in CONTRIBUTING.md"
     for other in imports(path):
         assert other == own or RANK[other] < RANK[own], f"{own} imports {other}"
+
+
+def module_name(path):
+    parts = ("credex", *path.relative_to(SRC).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_files_import_each_other_inside_a_folder_either():
+    files = {module_name(path): path for path in SRC.rglob("*.py")}
+    graph = {}
+    for name, path in files.items():
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        pairs = [
+            (node.module or "", alias.name)
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        ]
+        found = {f"{module}.{thing}" for module, thing in pairs} & files.keys()
+        found |= {module for module, thing in pairs if f"{module}.{thing}" not in files}
+        graph[name] = (found & files.keys()) - {name}
+        assert all(node.level == 0 for node in nodes if isinstance(node, ast.ImportFrom)), name
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_importing_credex_imports_nothing_heavy():

@@ -97,7 +97,7 @@ def test_the_digest_is_of_the_values_not_of_their_library():
 def test_another_model_is_noticed(method):
     domain = cx.Tabular(X, background=5)
     e = method(model, domain).explain(X.iloc[3], queries=60)
-    with pytest.raises(RandomModelError, match="it is another one"):
+    with pytest.raises(RandomModelError, match="it is another model"):
         method(other, domain).refine(e, queries=120)
 
 

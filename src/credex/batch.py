@@ -1,4 +1,4 @@
-"""Many runs at once: their queries stacked into large model calls, on one or more workers."""
+"""Explain many rows: their runs are driven side by side, on one or more workers."""
 
 from __future__ import annotations
 
@@ -8,45 +8,53 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from credex.errors import CredexError, InputError, InterruptedRun, ModelError
+from credex.explainer_base import Case, ExplainerBase
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.model_queue import ModelQueue
-from credex.run import Run
+from credex.options import Options
+from credex.run import Run, drive
+from credex.stopping import Goals
 
 __all__ = ["Job", "explain_batch"]
 
 Item = Explanation | Failure | None
 
 
-class Job(Protocol):
-    """What a batch needs from an explainer; pickled for worker processes."""
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Rows that an explainer is to explain; pickled for worker processes."""
 
-    @property
-    def rows(self) -> Sequence[Any]:
-        """The rows to explain."""
-        ...
+    explainer: ExplainerBase
+    rows: Sequence[Any]
+    cohorts: Sequence[Any]
+    goals: Goals
+    options: Options
 
     def queue(self, shared: Any) -> ModelQueue:
         """Return a queue to the model that keeps shared answers."""
-        ...
+        return self.explainer._queue(self.options, shared)  # noqa: SLF001
 
     def begin(self, i: int, begun: Explanation | None, queue: ModelQueue) -> Run:
         """Start row ``i``, or continue it from ``begun``."""
-        ...
+        case = Case(self.rows[i], self.cohorts[i], begun)
+        return self.explainer._begin(case, self.goals, self.options, queue)  # noqa: SLF001
 
     def check_same(self, i: int, done: Explanation) -> None:
         """Raise if ``done`` was not made of row ``i`` and the present data."""
-        ...
+        nb = self.explainer._neighbourhood(Case(self.rows[i], self.cohorts[i]))  # noqa: SLF001
+        other = f"start= has another row at position {i}: it belongs to another X"
+        self.explainer._check_instance(nb, done, other)  # noqa: SLF001
 
 
 @dataclass
 class _Batch:
-    """A batch on its way: rows done, rows begun, and what to do about errors."""
+    """The state of a batch: rows done, rows begun before, and what to do about errors."""
 
     job: Job
     on_error: str
@@ -55,17 +63,58 @@ class _Batch:
     progress: Callable[[int], object]
     unfinished: dict[int, Explanation] = field(default_factory=dict)
 
-    def label(self, i: int) -> Any:
-        """Name of row ``i``: its index label, or its position."""
-        label = getattr(self.job.rows[i], "label", None)
-        return i if label is None else label
+    def explain(self, todo: Sequence[int], queue: ModelQueue) -> None:
+        """Explain the rows ``todo``; if that is interrupted, keep what was asked."""
+        active: dict[Run, int] = {}
+        try:
+            for run in drive(self._begin(todo, queue, active), queue):
+                if run.state.stop_reason is not None:
+                    self._finish(active[run], run)
+                    del active[run]
+        except KeyboardInterrupt:
+            for run, i in active.items():
+                if run.state.stop_reason is None:
+                    run.end("interrupted")
+                self.unfinished[i] = run.state.explanation
+            raise
 
-    def fail(self, i: int, error: CredexError) -> None:
+    def _begin(
+        self, todo: Sequence[int], queue: ModelQueue, active: dict[Run, int]
+    ) -> Iterator[Run]:
+        """Begin rows one after another and note them as active."""
+        for i in todo:
+            try:
+                run = self.job.begin(i, self.begun.get(i), queue)
+            except CredexError as error:
+                self._fail(i, error)
+            else:
+                active[run] = i
+                yield run
+
+    def _finish(self, i: int, run: Run) -> None:
+        """Put a run that has ended among the results."""
+        if run.state.stop_reason == "interrupted":
+            raise KeyboardInterrupt
+        if run.error is not None:
+            self._fail(i, run.error)
+        else:
+            self.done[i] = run.state.explanation
+            self.progress(1)
+
+    def _fail(self, i: int, error: CredexError) -> None:
         """Record the error of row ``i``, or raise it."""
-        if self.on_error == "raise":
-            raise _noted(error, self.label(i), i)
-        self.done[i] = Failure(self.label(i), error)
+        label = getattr(self.job.rows[i], "label", None)
+        self.done[i] = Failure(i if label is None else label, error)
+        self.raise_failure(i)
         self.progress(1)
+
+    def raise_failure(self, i: int) -> None:
+        """Raise the error of row ``i``, if it failed and errors are not recorded."""
+        item = self.done[i]
+        if isinstance(item, Failure) and self.on_error == "raise":
+            note = f"in row {item.label!r} (position {i}); on_error='record' keeps the other rows"
+            item.error.add_note(note)
+            raise item.error
 
 
 def explain_batch(
@@ -81,42 +130,43 @@ def explain_batch(
     """Explain the rows of a job; see `Explainer.explain_many`."""
     _check_arguments(on_error, workers, start, n_jobs)
     clock, n = time.perf_counter(), len(job.rows)
-    done = _done(start, n)
+    before = Explanations((None,) * n, 0, 0, 0.0, "") if start is None else start
+    if len(before) != n:
+        raise InputError(f"start has {len(before)} rows, X has {n}")
+    done = [item if isinstance(item, Explanation) else None for item in before.items]
     for i, item in enumerate(done):
-        if isinstance(item, Explanation):
+        if item is not None:
             job.check_same(i, item)
     todo = [i for i in range(n) if done[i] is None]
     n_workers = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
     threads = workers == "threads" or (workers == "auto" and shares_rows)
-    queue = job.queue(start.shared if start is not None and start.shared is not None else {})
-    how, sent, complete = "one worker", [0, 0], True
+    queue = job.queue({} if before.shared is None else before.shared)
+    how, complete = "one worker", True
     with _bar(n, n - len(todo), progress=progress) as bar:
-        begun = {} if start is None else dict(start.begun)
-        batch = _Batch(job, on_error, done, begun, bar.update)
+        batch = _Batch(job, on_error, [*done], before.begun, bar.update)
         try:
             if n_workers == 1:
-                _together(batch, queue, todo)
+                batch.explain(todo, queue)
             elif threads:
                 why = "" if workers == "threads" else ": rows share their perturbations"
                 how = f"threads ({n_workers}){why}"
                 _threads(batch, queue, todo, n_workers)
             else:
-                how, sent = _processes(batch, queue, todo, n_workers)
+                how = _processes(batch, queue, todo, n_workers)
         except KeyboardInterrupt:
             complete = False
-    before = (0, 0, 0.0) if start is None else (start.n_model_rows, start.n_calls, start.seconds)
     out = Explanations(
-        tuple(done),
-        before[0] + sent[0] + queue.rows_sent,
-        before[1] + sent[1] + queue.calls,
-        before[2] + time.perf_counter() - clock,
+        tuple(batch.done),
+        before.n_model_rows + queue.rows_sent,
+        before.n_calls + queue.calls,
+        before.seconds + time.perf_counter() - clock,
         how,
         complete,
         {} if complete else batch.unfinished,
         None if complete else queue.shared,
     )
     if not complete:
-        left = sum(item is None for item in done)
+        left = sum(item is None for item in out.items)
         msg = f"interrupted with {left} rows to go; explain_many(X, start=….partial)"
         stop = InterruptedRun(msg)
         stop.partial = out
@@ -124,93 +174,21 @@ def explain_batch(
     return out
 
 
-def _together(batch: _Batch, queue: ModelQueue, todo: Sequence[int]) -> None:
-    """Advance many runs side by side, as many as fill a model call."""
-    waiting = iter(todo)
-    active: dict[int, tuple[Run, float]] = {}
-    try:
-        while True:
-            _refill(batch, queue, waiting, active)
-            if not active:
-                return
-            asked = {i: _ask(batch, i, run) for i, (run, _) in active.items()}
-            wanted = {i: queries for i, queries in asked.items() if queries}
-            results = queue.answer(list(wanted.values()))
-            for i, found in zip(wanted, results, strict=True):
-                active[i][0].tell(found)
-            for i in list(active):
-                if _finished(batch, i, active[i][0]):
-                    del active[i]
-    except KeyboardInterrupt:
-        for i, (run, _) in active.items():
-            if run.state.stop_reason is None:
-                run.end("interrupted")
-            batch.unfinished[i] = run.state.explanation
-        raise
-
-
-def _refill(
-    batch: _Batch, queue: ModelQueue, waiting: Iterator[int], active: dict[int, Any]
-) -> None:
-    """Begin rows until what they are expected to ask for fills a call."""
-    load = sum((load for _, load in active.values()), 0.0)
-    while load < 1 or not active:
-        i = next(waiting, None)
-        if i is None:
-            return
-        try:
-            run = batch.job.begin(i, batch.begun.get(i), queue)
-        except CredexError as error:
-            batch.fail(i, error)
-            continue
-        plan, design = run.plan, run.design
-        rows = (plan.first_look if plan.rules else plan.ceiling) * design.rows_per_query
-        share = rows / queue.max_rows(design.neighbourhood.row_bytes)
-        active[i] = (run, share)
-        load += share
-
-
-def _ask(batch: _Batch, i: int, run: Run) -> Any:
-    """Ask a run; an error of its own ends only this run."""
-    del batch, i
-    try:
-        return run.ask()
-    except CredexError as error:
-        run.fail(error)
-        return ()
-
-
-def _finished(batch: _Batch, i: int, run: Run) -> bool:
-    """Put a run that has ended among the results."""
-    if run.error is not None:
-        batch.fail(i, run.error)
-        return True
-    if run.state.stop_reason == "interrupted":
-        raise KeyboardInterrupt
-    if run.state.stop_reason is None:
-        return False
-    batch.done[i] = run.state.explanation
-    batch.progress(1)
-    return True
-
-
 def _threads(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int) -> None:
     with ThreadPoolExecutor(n_workers) as pool:
         blocks = _blocks(todo, n_workers)
-        futures = [pool.submit(_together, batch, queue, block) for block in blocks]
+        futures = [pool.submit(batch.explain, block, queue) for block in blocks]
         errors = [e for e in (f.exception() for f in futures) if e is not None]
     for error in sorted(errors, key=lambda e: isinstance(e, KeyboardInterrupt)):
         raise error
 
 
-def _processes(
-    batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int
-) -> tuple[str, list[int]]:
+def _processes(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int) -> str:
+    """Explain blocks of rows in processes, or in threads if the model cannot be pickled."""
     import pickle
 
     from joblib import Parallel, delayed
 
-    sent = [0, 0]
     blocks = _blocks(todo, n_workers * 4 if len(todo) >= 8 * n_workers else n_workers)
     pool = Parallel(n_jobs=n_workers, backend="loky", return_as="generator")
     results = pool(delayed(_in_worker)(batch.job, batch.begun, block) for block in blocks)
@@ -218,15 +196,14 @@ def _processes(
         for block, (items, rows, calls) in zip(blocks, results, strict=True):
             for i, item in zip(block, items, strict=True):
                 batch.done[i] = item
-                if isinstance(item, Failure) and batch.on_error == "raise":
-                    raise _noted(item.error, item.label, i)
-            sent = [sent[0] + rows, sent[1] + calls]
+                batch.raise_failure(i)
+            queue.count(rows, calls)
             batch.progress(len(block))
     except (pickle.PicklingError, TypeError, AttributeError) as cause:
         if isinstance(cause, TypeError | AttributeError) and "pickle" not in str(cause):
             raise
         _threads(batch, queue, [i for i in todo if batch.done[i] is None], n_workers)
-        return f"threads ({n_workers}): the model cannot be pickled", sent
+        return f"threads ({n_workers}): the model cannot be pickled"
     except BrokenExecutor as cause:
         msg = "a worker process died (out of memory, or the model ended it); try workers='threads'"
         raise ModelError(msg) from cause
@@ -234,7 +211,7 @@ def _processes(
         with warnings.catch_warnings():  # joblib warns that blocks were given up: they were
             warnings.simplefilter("ignore", UserWarning)
             results.close()
-    return f"processes ({n_workers})", sent
+    return f"processes ({n_workers})"
 
 
 def _in_worker(
@@ -244,48 +221,28 @@ def _in_worker(
 
     Errors are recorded and raised by the parent: one that crosses over by itself loses its cause.
     """
-    done: list[Item] = [None] * len(job.rows)
     queue = job.queue({})
-    _together(_Batch(job, "record", done, begun, lambda n: n), queue, block)
-    return [done[i] for i in block], queue.rows_sent, queue.calls
+    batch = _Batch(job, "record", [None] * len(job.rows), begun, lambda n: n)
+    batch.explain(block, queue)
+    return [batch.done[i] for i in block], queue.rows_sent, queue.calls
 
 
 def _blocks(todo: list[int], n: int) -> list[list[int]]:
     """Cut the rows into ``n`` blocks of about equal size."""
-    return [
-        part.tolist() for part in np.array_split(np.array(todo, dtype=np.int64), n) if part.size
-    ]
-
-
-def _done(start: Explanations | None, n: int) -> list[Item]:
-    if start is None:
-        return [None] * n
-    if len(start) != n:
-        msg = f"start has {len(start)} rows, X has {n}"
-        raise InputError(msg)
-    return [item if isinstance(item, Explanation) else None for item in start.items]
+    return [part.tolist() for part in np.array_split(np.array(todo, dtype=int), n) if part.size]
 
 
 def _check_arguments(on_error: str, workers: str, start: object, n_jobs: object) -> None:
     if on_error not in ("raise", "record"):
-        msg = f"on_error must be 'raise' or 'record'; got {on_error!r}"
-        raise InputError(msg)
+        raise InputError(f"on_error must be 'raise' or 'record'; got {on_error!r}")
     if workers not in ("auto", "threads", "processes"):
-        msg = f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}"
-        raise InputError(msg)
+        raise InputError(f"workers must be 'auto', 'threads' or 'processes'; got {workers!r}")
     if start is not None and not isinstance(start, Explanations):
         msg = f"start must be an interrupted batch (Explanations); got {type(start).__name__}"
         raise InputError(msg)
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if not whole or n_jobs == 0 or n_jobs < -1:  # type: ignore[operator]
-        msg = f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}"
-        raise InputError(msg)
-
-
-def _noted(error: Exception, label: Any, i: int) -> Exception:
-    """Return the error with a note that names the row."""
-    error.add_note(f"in row {label!r} (position {i}); on_error='record' keeps the other rows")
-    return error
+        raise InputError(f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}")
 
 
 def _bar(total: int, initial: int, *, progress: bool | None) -> Any:

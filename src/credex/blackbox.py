@@ -30,7 +30,7 @@ LARGEST_OUTPUT = 1e150
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
-    """What one call of the model returned, how long it took, and how far its rounding goes."""
+    """Outputs of one model call, its duration, and the relative error that rounding explains."""
 
     y: Outputs
     seconds: float
@@ -106,7 +106,7 @@ class BlackBox:
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)
-        if y is not raw and y.ndim == 2:
+        if y.ndim == 2:
             self.columns = _column_names(raw)
         if y.ndim == 0:
             msg = f"the model returned the single number {float(y):g} for {n} rows; "
@@ -159,16 +159,14 @@ def check_repeat(
     ``tolerance``: relative difference that is rounding. ``continued``: the first answer comes from
     the explanation that this run continues.
     """
-    if np.array_equal(first, second):
-        return
     gap = np.abs(first - second)
     size = np.maximum(1.0, np.abs(first))
     if not np.any(gap > tolerance * size):
         return
     j = int(np.argmax(gap))
     if continued:
-        msg = f"the explanation to go on from has f(x) = {first[j]:.10g}, but the model answers "
-        msg += f"{second[j]:.10g} now: it is another one. Begin anew. "
+        msg = f"the explanation to continue has f(x) = {first[j]:.10g}, but the model answers "
+        msg += f"{second[j]:.10g} now: it is another model. Explain anew. "
     else:
         msg = f"the model answered {first[j]:.10g} and then {second[j]:.10g} for the same row. "
     if np.all(gap <= SINGLE_PRECISION * size):
@@ -186,8 +184,7 @@ def _rounding(raw: Any) -> float:
 
 def _callable(model: Any) -> tuple[Callable[[Any], Any], str]:
     if isinstance(model, type):
-        msg = f"model is the class {model.__name__}, not a fitted model; fit one first"
-        raise InputError(msg)
+        raise InputError(f"model is the class {model.__name__}, not a fitted model; fit one first")
     for name in ("predict_proba", "predict"):
         method = getattr(model, name, None)
         if callable(method):
@@ -199,12 +196,9 @@ def _callable(model: Any) -> tuple[Callable[[Any], Any], str]:
 
 
 def _as_floats(raw: Any, source: str) -> Floats:
-    if type(raw) is np.ndarray and raw.dtype == np.float64:
-        return raw
     if raw is None:
-        msg = "the model returned None; does the function end without a return?"
-        raise ModelOutputError(msg)
-    if isinstance(raw, Sequence) and not isinstance(raw, str) and len(raw) and _is_2d(raw[0]):
+        raise ModelOutputError("the model returned None; does the function end without a return?")
+    if isinstance(raw, list | tuple) and raw and getattr(raw[0], "ndim", 0) == 2:
         msg = f"the model returned a list of {len(raw)} arrays (a multi-output classifier?); "
         msg += "wrap it in a function that returns one (n, k) array"
         raise ModelOutputError(msg)
@@ -248,7 +242,3 @@ def _bare(raw: Any) -> Any:
     if "torch" in sys.modules and hasattr(raw, "detach"):
         return raw.detach().cpu().numpy()
     return raw
-
-
-def _is_2d(first: Any) -> bool:
-    return getattr(first, "ndim", 0) == 2

@@ -1,4 +1,4 @@
-"""Arguments that many parts check in the same words."""
+"""Checks of common arguments: each returns the value or raises `InputError`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from credex.errors import InputError
 def check_level(level: float) -> float:
     """Return ``level`` if it is a probability strictly between 0 and 1."""
     if isinstance(level, bool) or not isinstance(level, int | float | np.floating):
-        msg = f"level must be a number between 0 and 1, for example 0.95; got {level!r}"
-        raise InputError(msg)
+        raise InputError(f"level must be a number between 0 and 1, for example 0.95; got {level!r}")
     if not 0.0 < float(level) < 1.0:
         hint = f" (did you mean {float(level) / 100:g}?)" if 10.0 <= float(level) < 100.0 else ""
         msg = f"level must lie strictly between 0 and 1, for example 0.95; got {level!r}{hint}"
@@ -37,8 +36,7 @@ def check_count(name: str, value: Any) -> int:
     """Return a positive whole number."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or int(value) < 1:
-        msg = f"{name} must be a whole number ≥ 1; got {value!r}"
-        raise InputError(msg)
+        raise InputError(f"{name} must be a whole number ≥ 1; got {value!r}")
     return int(value)
 
 
@@ -46,6 +44,5 @@ def check_positive(name: str, value: Any) -> float:
     """Return a finite number above zero."""
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not good or not np.isfinite(value) or value <= 0:
-        msg = f"{name} must be a positive number; got {value!r}"
-        raise InputError(msg)
+        raise InputError(f"{name} must be a positive number; got {value!r}")
     return float(value)

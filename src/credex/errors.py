@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 
@@ -40,11 +41,7 @@ class BudgetError(InputError):
         self.minimum = minimum
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_budget_error, (str(self), self.minimum))
-
-
-def _budget_error(message: str, minimum: int) -> BudgetError:
-    return BudgetError(message, minimum=minimum)
+        return (partial(BudgetError, minimum=self.minimum), (str(self),))
 
 
 class ModelError(CredexError, RuntimeError):
@@ -59,19 +56,9 @@ class ModelError(CredexError, RuntimeError):
 
     partial: Any = None
 
-    answers: Any = ()
-    """What else was asked in the same call, answered by itself; only on the way to `partial`."""
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_model_error, (type(self), str(self), self.partial, self.__cause__))
-
-
-def _model_error(
-    kind: type[ModelError], message: str, partial: Any, cause: BaseException | None
-) -> ModelError:
-    error = kind(message)
-    error.partial, error.__cause__ = partial, cause
-    return error
+        """Pickle with the cause, which exceptions lose."""
+        return (type(self), (str(self),), {**self.__dict__, "__cause__": self.__cause__})
 
 
 class ModelRaisedError(ModelError):

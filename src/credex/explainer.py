@@ -1,27 +1,26 @@
-"""`Explainer`: the interface that `BayesLIME` and `BayesSHAP` share."""
+"""`Explainer`: batches, forecasts, refinement and checks, for `BayesLIME` and `BayesSHAP`."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, Unpack
 
 import numpy as np
 
-from credex.batch import explain_batch
-from credex.checks import check_count, check_width
+from credex.batch import Job, explain_batch
+from credex.checks import check_count
 from credex.errors import BudgetError, InputError
 from credex.estimators.forecast import Forecast
+from credex.explainer_base import Case, ExplainerBase
 from credex.explanation import Explanation
 from credex.explanations import Explanations
-from credex.model_queue import ModelQueue
 from credex.options import Options, OptionsDict
 from credex.posteriors import Prior
-from credex.preparation import Case, Preparation, Start
-from credex.run import Run, State, drive
+from credex.run import states
 from credex.seeds import Purpose, child, spawn
-from credex.stopping import CallDict, Goals, Rule, Width, split_call
+from credex.stopping import CallDict, Goals, Width, split_call
 from credex.verify import MAX_EXACT, REFERENCE_FACTOR, REFERENCE_QUERIES, Verification, compare
 from credex.zoom import largest_parts, zoom_note
 
@@ -34,72 +33,8 @@ SEED_QUERIES = 200
 """Default number of queries a forecast spends."""
 
 
-class Explainer(Preparation):
-    """What `BayesLIME` and `BayesSHAP` have in common. Immutable; safe to share."""
-
-    def explain(
-        self,
-        x: Any = None,
-        *,
-        width: float | Sequence[float] | None = None,
-        queries: int | None = None,
-        max_queries: int | None = None,
-        stop: Rule | None = None,
-        start: Start = None,
-        cohort: Any = None,
-        **options: Unpack[OptionsDict],
-    ) -> Explanation:
-        """Explain one prediction.
-
-        Parameters
-        ----------
-        x
-            The instance; nothing for `Masks`.
-        width
-            Stop when every interval (upper − lower, at ``level``) is at most this wide.
-        queries
-            Ask this many, never more; fewer only if the answer is exact or one mask is short of
-            a pair.
-        max_queries
-            Ceiling on ``width`` and ``stop``; by default 2,000 (BayesLIME: 5,000), or the fewest
-            that a fit takes if that is more. A run that hits it has ``converged`` False.
-        stop
-            A rule, or several joined with ``|``, such as ``RankingSettled(3, 0.95)``.
-        start
-            A forecast or an explanation of the same instance to continue.
-        cohort
-            Background of this cohort only, if the domain has cohorts.
-        **options
-            Any option of the constructor, for this call only: ``target``, ``level``,
-            ``posterior``, ``sampler``, ``seed``, ``prior``, ``link``, ``noisy``, ``recipe``,
-            ``robust``, ``features``, ``selection``, ``kernel``, ``background_uncertainty``,
-            ``batch_rows``, ``query_seconds``; see `credex.options.Options`.
-
-        With neither ``width``, ``queries`` nor ``stop``, the run ends when every interval is at
-        most 20 % of the largest importance, or at the ceiling.
-        """
-        goals = Goals(width, queries, max_queries, stop)
-        opts = self.options.override(options)
-        queue = self._queue(opts)
-        case = Case(x, cohort, self._started(start, opts))
-        *_, last = drive(self._begin(case, goals, opts, queue), queue)
-        return last.explanation
-
-    def iterate(
-        self, x: Any = None, *, start: Start = None, cohort: Any = None, **call: Unpack[CallDict]
-    ) -> Iterator[State]:
-        """Yield a frozen state at every look; the last one has a ``stop_reason``.
-
-        Takes the keywords of `explain`. Break whenever you like: ``state.explanation`` is complete
-        at each step.
-        """
-        goals, opts = split_call(call, self.options)
-        queue = self._queue(opts)
-        run = self._begin(Case(x, cohort, self._started(start, opts)), goals, opts, queue)
-        if not run.plan.rules:  # somebody wants to watch
-            run.plan = replace(run.plan, rules=(_Never(),))
-            run.estimator.sequential = True
-        return drive(run, queue)
+class Explainer(ExplainerBase):
+    """The interface that `BayesLIME` and `BayesSHAP` share. Immutable; safe to share."""
 
     def forecast(
         self,
@@ -114,12 +49,12 @@ class Explainer(Preparation):
 
         ``explain(x, width=…, start=forecast)`` continues from the seed queries.
         """
-        limits = Width(check_width(width))
+        limits = Width(width)
         opts = self.options.override(options)
         goals = Goals(queries=check_count("seed_queries", seed_queries))
         queue = self._queue(opts)
         run = self._begin(Case(x, cohort), goals, opts, queue)
-        *_, last = drive(run, queue)
+        *_, last = states(run, queue)
         found = run.estimator.forecast(run.history, limits, opts.level)
         if found is None:
             msg = f"{seed_queries} seed queries are too few for a forecast"
@@ -191,7 +126,7 @@ class Explainer(Preparation):
             n_model_rows=explanation.n_model_rows,
             model_seconds=explanation.model_seconds,
         )
-        *_, last = drive(run, queue)
+        *_, last = states(run, queue)
         return last.explanation
 
     def explain_many(
@@ -234,7 +169,7 @@ class Explainer(Preparation):
         rows = self.domain.split(X)
         shares = self._kind == "perturbations" and getattr(self.domain, "around", "") == "training"
         return explain_batch(
-            _Job(self, rows, _cohorts(cohort, len(rows)), goals, opts),
+            Job(self, rows, _cohorts(cohort, len(rows)), goals, opts),
             start=start,
             n_jobs=n_jobs,
             workers=workers,
@@ -281,8 +216,7 @@ class Explainer(Preparation):
         _, opts = split_call(call, self.options)
         rows = self.domain.split(X)
         if not rows:
-            msg = "X has no rows to verify on"
-            raise InputError(msg)
+            raise InputError("X has no rows to verify on")
         rng = spawn(int(opts.seed), Purpose.VERIFIED_ROWS)
         chosen = [rows[i] for i in np.sort(rng.choice(len(rows), min(n, len(rows)), replace=False))]
         found = self.explain_many(chosen, progress=progress, **call)
@@ -290,7 +224,7 @@ class Explainer(Preparation):
         return compare(found, reference, opts.level)
 
     def _reference(self, x: Any, e: Explanation, opts: Options) -> Explanation:
-        """Explain a row again exactly, or with far more queries of another seed."""
+        """Explain a row again, exactly or with another seed and far more queries."""
         if e.exact:
             return e
         seed = child(int(opts.seed), Purpose.REFERENCE)
@@ -303,53 +237,14 @@ class Explainer(Preparation):
         return self.explain(x, queries=queries, **(known | {"posterior": "linear"}))
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """A batch of an explainer's rows; see `credex.batch.Job`."""
-
-    explainer: Explainer
-    rows: Sequence[Any]
-    cohorts: Sequence[Any]
-    goals: Goals
-    options: Options
-
-    def queue(self, shared: Any) -> ModelQueue:
-        """Return a queue to the model that keeps shared answers."""
-        return self.explainer._queue(self.options, shared)  # noqa: SLF001
-
-    def begin(self, i: int, begun: Explanation | None, queue: ModelQueue) -> Run:
-        """Start row ``i``, or continue it from ``begun``."""
-        case = Case(self.rows[i], self.cohorts[i], begun)
-        return self.explainer._begin(case, self.goals, self.options, queue)  # noqa: SLF001
-
-    def check_same(self, i: int, done: Explanation) -> None:
-        """Raise if ``done`` was not made of row ``i`` and the present data."""
-        nb = self.explainer._neighbourhood(Case(self.rows[i], self.cohorts[i]))  # noqa: SLF001
-        other = f"start= has another row at position {i}: it belongs to another X"
-        self.explainer._check_instance(nb, done, other)  # noqa: SLF001
-
-
 def _cohorts(cohort: Any, n: int) -> list[Any]:
     if cohort is None or isinstance(cohort, str) or not hasattr(cohort, "__len__"):
         return [cohort] * n
     if len(cohort) != n:
-        msg = f"cohort has {len(cohort)} entries for {n} rows"
-        raise InputError(msg)
+        raise InputError(f"cohort has {len(cohort)} entries for {n} rows")
     return list(cohort)
 
 
 def _check_explanation(name: str, e: object) -> None:
     if not isinstance(e, Explanation):
-        msg = f"{name} takes an Explanation; got {type(e).__name__}"
-        raise InputError(msg)
-
-
-class _Never:
-    """A rule that never stops: it makes a fixed budget be looked at on the way."""
-
-    precise = False
-
-    def check(self, look: Any) -> str | None:
-        """Go on."""
-        del look
-        return None
+        raise InputError(f"{name} takes an Explanation; got {type(e).__name__}")

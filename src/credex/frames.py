@@ -9,7 +9,7 @@ import numpy as np
 
 from credex.cells import as_float, display, plain
 from credex.explanation_base import ExplanationBase
-from credex.threads import one_blas_thread
+from credex.seeds import one_blas_thread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ stacked into one call, and rows that share their inputs all run the same code.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from credex.blackbox import TOLERANCE
 from credex.errors import CredexError
@@ -18,21 +18,17 @@ __all__ = ["Query", "Result"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """Values wanted, and how to make the model rows for them.
+    """``n`` values wanted, and how to make the model rows for them.
 
     Attributes
     ----------
     make
-        ``make(start, stop)`` gives the rows of values start…stop and ``(n, B)`` positions into
-        them (``None``: n·B rows in order).
-    n
-        Number of values.
+        ``make(start, stop)`` gives the rows of values start…stop and ``(n, B)`` indices into them
+        (``None``: n·B rows in order).
     weights
         ``(B,)`` weights of the rows of one value.
-    row_bytes
-        Memory that one model row takes.
-    form
-        Only rows of equal form are stacked into one call.
+    row_bytes, form
+        Memory that one model row takes; only rows of equal ``form`` are stacked into one call.
     share, first
         Values with the same ``share`` key and position are the same for every row of a batch;
         ``first`` is the position of the first value.
@@ -52,28 +48,19 @@ class Query:
     keep_rows: bool = False
     unit: int = 1
 
-    @property
-    def rows(self) -> int:
-        """Maximum number of model rows this costs."""
-        return self.n * len(self.weights)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """Values ``y (m, k)`` of a query and what they cost; m < n if the model failed on the way.
+    """Values ``y (m, k)`` of a query and what they cost; m < n if a call failed.
 
     Attributes
     ----------
-    y
-        Values; ``None`` if there are none.
-    rows, seconds
-        Model rows sent (also in calls that failed), and time the model took.
+    rows, failed_rows, seconds
+        Model rows sent, those of them in calls that failed, and the time the model took.
     by_row
         ``(m, B, k)`` values by background row, if they were wanted.
     tolerance
         Relative difference between two answers for one row that rounding explains.
-    failed_rows
-        Rows sent in calls that failed.
     error
         Why values are missing.
     """
@@ -84,9 +71,4 @@ class Result:
     by_row: Floats | None = None
     tolerance: float = TOLERANCE
     failed_rows: int = 0
-    error: CredexError | None = field(default=None)
-
-    @property
-    def n(self) -> int:
-        """Number of values."""
-        return 0 if self.y is None else len(self.y)
+    error: CredexError | None = None

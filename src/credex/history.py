@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,10 @@ CHUNK_BYTES = 262_144
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One batch of rows.
+    """``n`` rows of ``d`` columns, with outputs ``y (n, k)`` and weights ``w (n,)``.
 
-    Attributes
-    ----------
-    n, d
-        Number of rows and of columns.
-    packed
-        ``(n, ⌈d/8⌉)`` bytes of a boolean design (``numpy.packbits``), or ``None``.
-    plain
-        ``(n, d)`` floats of any other design, or ``None``.
-    y, w
-        ``(n, k)`` outputs and ``(n,)`` weights.
+    A boolean design is ``packed`` into ``(n, ⌈d/8⌉)`` bytes (``numpy.packbits``); any other is kept
+    as ``plain (n, d)`` floats.
     """
 
     n: int
@@ -48,12 +40,9 @@ class Block:
     def of(cls, design: Design, y: Floats, w: Weights) -> Block:
         """Pack ``design (n, d)``, ``y (n, k)``, ``w (n,)``."""
         n, d = design.shape
-        if design.dtype != np.bool_:
-            return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
-        n_bytes = -(-d // 8)
-        padded = np.zeros((n, 8 * n_bytes), dtype=np.bool_)
-        padded[:, :d] = design
-        return cls(n, d, np.packbits(padded).reshape(n, n_bytes), None, y, w)
+        if design.dtype == np.bool_:
+            return cls(n, d, np.packbits(design, axis=1), None, y, w)
+        return cls(n, d, None, np.ascontiguousarray(design, dtype=np.float64), y, w)
 
     def design(self, start: int, stop: int) -> Design:
         """Rows ``start`` to ``stop`` as they were given, ``(stop − start, d)``."""
@@ -61,6 +50,16 @@ class Block:
             return np.asarray(self.plain)[start:stop]
         bits = np.unpackbits(self.packed[start:stop], axis=1, count=self.d)
         return bits.view(np.bool_)
+
+    def joined(self, other: Block) -> Block:
+        """Append the rows of another block of the same kind."""
+
+        def both(a: Any, b: Any) -> Any:
+            return None if a is None else np.concatenate([a, b])
+
+        packed, plain = both(self.packed, other.packed), both(self.plain, other.plain)
+        y, w = both(self.y, other.y), both(self.w, other.w)
+        return Block(self.n + other.n, self.d, packed, plain, y, w)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,17 +76,13 @@ class Rows:
     def add(self, design: Design, y: Floats, w: Weights) -> Rows:
         """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small blocks are joined."""
         new = Block.of(design, y, w)
-        if not self.blocks or self.blocks[-1].n + new.n > MAX_CHUNK_ROWS:
-            return Rows((*self.blocks, new))
+        if not self.blocks:
+            return Rows((new,))
         *others, last = self.blocks
-        y, w = np.concatenate([last.y, y]), np.concatenate([last.w, w])
-        if last.packed is not None and new.packed is not None:
-            bits = np.concatenate([last.packed, new.packed])
-            return Rows((*others, Block(len(y), new.d, bits, None, y, w)))
-        if last.plain is not None and new.plain is not None:
-            floats = np.concatenate([last.plain, new.plain])
-            return Rows((*others, Block(len(y), new.d, None, floats, y, w)))
-        return Rows((*self.blocks, new))
+        alike = (last.packed is None) == (new.packed is None)
+        if alike and last.n + new.n <= MAX_CHUNK_ROWS:
+            return Rows((*others, last.joined(new)))
+        return Rows((*others, last, new))
 
     def even(self) -> Rows:
         """Drop the last row if the number of rows is odd: pairs are kept whole."""
@@ -134,11 +129,9 @@ def checked(z: Design, y: ArrayLike, weights: ArrayLike | None) -> tuple[Design,
     yy = yy[:, None] if yy.ndim == 1 else yy
     w = np.ones(len(z)) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != (len(z),) or not np.all(np.isfinite(w)) or np.any(w < 0):
-        msg = f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}"
-        raise InputError(msg)
+        raise InputError(f"weights must be {len(z)} finite numbers ≥ 0; got shape {w.shape}")
     if not np.all(np.isfinite(yy)) or (z.dtype != np.bool_ and not np.all(np.isfinite(z))):
-        msg = "Z and y must be finite; remove NaN and infinity first"
-        raise InputError(msg)
+        raise InputError("Z and y must be finite; remove NaN and infinity first")
     return z, yy, w
 
 
@@ -156,16 +149,13 @@ class History:
         ``(r, 2, k)`` every answer for the empty and the full coalition, if the model is noisy.
     cursor
         Position in the stream of perturbed rows (BayesLIME on tables).
-    n_queries, n_model_rows, model_seconds
-        What it cost; rows of failed calls are counted.
-    failed_rows
-        Rows that were sent in calls that failed.
+    n_queries, n_model_rows, model_seconds, failed_rows
+        What it cost; ``failed_rows`` of the model rows were sent in calls that failed.
     checked
         Whether f(x) was asked twice.
-    by_row
-        ``(n, B, k)`` values by background row, only for ``background_uncertainty``.
-    base_by_row
-        ``(B, k)`` likewise of the empty coalition.
+    by_row, base_by_row
+        ``(n, B, k)`` values by background row, and ``(B, k)`` of the empty coalition, only for
+        ``background_uncertainty``.
     model
         Identifies the model that answered, as long as it is in memory.
     """
@@ -185,10 +175,7 @@ class History:
     model: object = None
 
     def spend(self, results: Sequence[Any], queries: int, **changes: Any) -> History:
-        """Return the history with the cost of ``results`` added, and other ``changes``.
-
-        Results have ``rows``, ``seconds`` and ``failed_rows``, as `credex.game.Result` has.
-        """
+        """Return the history with the cost of `credex.game.Result` objects and other changes."""
         return replace(
             self,
             n_queries=self.n_queries + queries,
@@ -229,7 +216,3 @@ class History:
             f"<History: {self.rows.n} perturbations, {outputs} outputs, "
             f"{self.n_queries} queries, {self.n_model_rows} model rows>"
         )
-
-
-FIELDS = tuple(f.name for f in fields(History))
-"""Names of the fields."""

@@ -59,8 +59,7 @@ class BayesLIME(Explainer):
             msg = "background_uncertainty= is for BayesSHAP; BayesLIME has no background"
             raise InputError(msg)
         if isinstance(options.sampler, Focused):
-            msg = "sampler='focused' is for BayesSHAP; BayesLIME draws at random"
-            raise InputError(msg)
+            raise InputError("sampler='focused' is for BayesSHAP; BayesLIME draws at random")
         design = PerturbationDesign(nb, options, self._context, history)
         kind: type[SurrogateEstimator | SurrogateProcess | CustomEstimator] = SurrogateEstimator
         if not isinstance(options.posterior, str):

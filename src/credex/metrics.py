@@ -70,15 +70,12 @@ def local_lipschitz(
     """
     row = np.asarray(x, dtype=np.float64)
     if row.ndim == 0 or not np.all(np.isfinite(row)):
-        msg = f"x must be an array of finite numbers; got {x!r:.80}"
-        raise InputError(msg)
+        raise InputError(f"x must be an array of finite numbers; got {x!r:.80}")
     unit = _unit(scale, row)
     if neighbours is None:
-        others: Any = _ball(row, unit, check_positive("radius", radius), check_count("n", n), seed)
-        others = _like(x, others)
-    else:
-        others = neighbours
-    points = np.asarray(others, dtype=np.float64)
+        check_positive("radius", radius)
+        neighbours = _like(x, _ball(row, radius * unit, check_count("n", n), seed))
+    points = np.asarray(neighbours, dtype=np.float64)
     if points.shape[1:] != row.shape or len(points) == 0:
         msg = f"neighbours must be (m, {', '.join(map(str, row.shape))}) with m ≥ 1; "
         msg += f"got {points.shape}"
@@ -87,7 +84,7 @@ def local_lipschitz(
     if np.any(away == 0):
         msg = f"neighbour {int(np.argmin(away))} equals x: leave it out, a ratio needs a distance"
         raise InputError(msg)
-    phi = _importances(explain(_together(x, row, others)), 1 + len(points))
+    phi = _importances(explain(_together(x, row, neighbours)), 1 + len(points))
     moved = np.linalg.norm((phi[1:] - phi[0]).reshape(len(points), -1), axis=1)
     return float(np.max(moved / away))
 
@@ -101,12 +98,12 @@ def _unit(scale: Any, row: Floats) -> Floats:
     return np.broadcast_to(unit, row.shape)
 
 
-def _ball(row: Floats, unit: Floats, radius: float, n: int, seed: int) -> Floats:
-    """Draw ``(n, …)`` points uniformly from a ball around ``row``."""
+def _ball(row: Floats, radius: Floats, n: int, seed: int) -> Floats:
+    """Draw ``(n, …)`` points uniformly from an ellipsoid around ``row``."""
     rng = np.random.default_rng(seed)
     step = rng.standard_normal((n, row.size))
     step *= (rng.random(n) ** (1 / row.size) / np.linalg.norm(step, axis=1))[:, None]
-    return np.asarray(row + radius * unit * step.reshape(n, *row.shape))
+    return np.asarray(row + radius * step.reshape(n, *row.shape))
 
 
 def _like(x: Any, points: Floats) -> Any:

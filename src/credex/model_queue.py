@@ -30,24 +30,16 @@ PROBE_ROWS = 64
 LARGER = 2
 """Rows this many times larger than those of the last call may take longer than was measured."""
 
-
 ROUNDING = 1e-6
-"""Of shares of a call, which are added up."""
+"""Rounding error of the shares of a call, which are added up."""
 
 
 class ModelQueue:
     """Sends queries to the model, stacked; keeps answers that the rows of a batch share.
 
-    Parameters
-    ----------
-    box
-        The model.
-    concat
-        Stacks blocks of model rows.
-    batch_rows
-        Maximum rows of one model call; ``None``: as many as `CALL_BYTES` hold, at least one.
-    shared
-        Shared answers of an interrupted batch; ``None``: nothing is shared (a single run).
+    ``concat`` stacks blocks of model rows. A call has at most ``batch_rows`` rows, by default as
+    many as `CALL_BYTES` hold. ``shared`` holds the answers that an interrupted batch shared; with
+    ``None`` nothing is shared (a single run).
     """
 
     def __init__(
@@ -58,16 +50,16 @@ class ModelQueue:
         shared: dict[Hashable, list[_Piece]] | None = None,
     ) -> None:
         self.box, self.concat, self.batch_rows, self.shared = box, concat, batch_rows, shared
-        self.rows_sent = 0
-        self.calls = 0
+        self.rows_sent = self.calls = 0
         self._share_lock = threading.Lock()
         self._count_lock = threading.Lock()
 
     def is_quick(self, row_bytes: int) -> bool:
         """Whether rows of this size are known to take next to no time."""
-        box = self.box
-        known = box.row_seconds is not None and row_bytes <= LARGER * box.row_bytes
-        return known and (box.row_seconds or 0.0) < SLOW_ROW
+        seconds = self.box.row_seconds
+        if seconds is None or row_bytes > LARGER * self.box.row_bytes:
+            return False
+        return seconds < SLOW_ROW
 
     def max_rows(self, row_bytes: int) -> int:
         """Maximum rows of this size in one call."""
@@ -138,20 +130,19 @@ class ModelQueue:
 
     def _call(self, parts: Sequence[_Slice]) -> None:
         """Make the rows of all slices, call the model once, and hand the values out."""
+        box = self.box
         made = [p.task.query.make(p.start, p.stop) for p in parts]
         sizes = [len(rows) for rows, _ in made]
         n = sum(sizes)
         stacked = made[0][0] if len(made) == 1 else self.concat([rows for rows, _ in made])
         try:
-            reply = self.box.ask(stacked, n)
+            reply = box.ask(stacked, n)
         except BaseException:
-            self._count(n)
             for p, size in zip(parts, sizes, strict=True):
-                p.task.rows += size
-                p.task.failed_rows += size
+                p.task.fail(size)
             raise
-        self._count(n)
-        box = self.box
+        finally:
+            self.count(n, 1)
         box.row_seconds, box.row_bytes = reply.seconds / max(n, 1), parts[0].task.query.row_bytes
         box.largest_call = max(box.largest_call, n)
         end = 0
@@ -159,34 +150,35 @@ class ModelQueue:
             end += size
             # a copy: where a slice begins in memory decides how some BLAS kernels round its sums
             y, by_row = _values(reply.y[end - size : end].copy(), index, p.task.query)
-            p.task.absorb(y, by_row, size, reply.seconds * size / max(n, 1), reply.tolerance)
+            p.task.absorb(y, by_row, size, box.row_seconds * size, reply.tolerance)
 
-    def _count(self, rows: int) -> None:
+    def count(self, rows: int, calls: int) -> None:
+        """Add to the rows and calls sent."""
         with self._count_lock:
             self.rows_sent += rows
-            self.calls += 1
+            self.calls += calls
 
     def _answer_shared(self, task: _Task, stopped: dict[int, CredexError]) -> None:
         """Answer from the shared values; what is missing is asked once for all rows."""
         if self.shared is None or task.run in stopped:
             return
-        q = task.query
+        q, last = task.query, task.query.first + task.query.n
         with self._share_lock:  # one worker asks, the others wait for the same values
             pieces = self.shared.setdefault(q.share, [])
             end = pieces[-1].stop if pieces else q.first
             if q.first > end or (pieces and q.first < pieces[0].start):  # a gap: ask it unshared
                 self._send_alone(task, stopped)
                 return
-            if end < q.first + q.n:
+            if end < last:
                 alone = _Task(task.run, _rest(q, end))
                 self._send_alone(alone, stopped)
                 if task.run in stopped:
                     task.rows += alone.rows
                     task.failed_rows += alone.failed_rows
                     return
-                pieces.append(_Piece(end, q.first + q.n, alone.result(None)))
+                pieces.append(_Piece(end, last, alone.result(None)))
             for piece in pieces:
-                piece.hand_over(q.first, q.first + q.n, task)
+                piece.hand_over(q.first, last, task)
 
     def _send_alone(self, task: _Task, stopped: dict[int, CredexError]) -> None:
         """Send a query by itself."""
@@ -211,18 +203,16 @@ def _values(raw: Outputs, index: Ints | None, q: Query) -> tuple[Outputs, Floats
 
 @dataclass
 class _Task:
-    """A query on its way: what was answered so far and what that cost."""
+    """A query of one run: what was answered so far and what that cost."""
 
     run: int
     query: Query
+    y: list[Outputs] = field(default_factory=list)
+    by_row: list[Floats] = field(default_factory=list)
     rows: int = 0
     failed_rows: int = 0
     seconds: float = 0.0
     tolerance: float = TOLERANCE
-
-    def __post_init__(self) -> None:
-        self.y: list[Outputs] = []
-        self.by_row: list[Floats] = []
 
     def absorb(
         self, y: Outputs, by_row: Floats | None, rows: int, seconds: float, tolerance: float
@@ -235,14 +225,19 @@ class _Task:
         self.seconds += seconds
         self.tolerance = max(self.tolerance, tolerance)
 
+    def fail(self, rows: int) -> None:
+        """Count the rows of a call that failed."""
+        self.rows += rows
+        self.failed_rows += rows
+
     def result(self, error: CredexError | None) -> Result:
         """Return what was answered; ``error`` explains what was not."""
         complete = sum(map(len, self.y)) == self.query.n
         return Result(
-            _joined(self.y),
+            np.concatenate(self.y) if self.y else None,
             self.rows,
             self.seconds,
-            _joined(self.by_row),
+            np.concatenate(self.by_row) if self.by_row else None,
             self.tolerance,
             self.failed_rows,
             None if complete else error,
@@ -266,7 +261,7 @@ class _Call:
     load: float = 0.0
 
     def take(self) -> list[_Slice]:
-        """Return the slices and begin anew."""
+        """Return the slices and empty the call."""
         out, self.parts, self.load = self.parts, [], 0.0
         return out
 
@@ -281,17 +276,10 @@ class _Piece:
 
     def hand_over(self, first: int, last: int, task: _Task) -> None:
         """Give a task the part between ``first`` and ``last``, with its share of the cost."""
-        lo, hi = max(first, self.start), min(last, self.stop)
-        if lo >= hi or self.result.y is None:
+        r, lo, hi = self.result, max(first, self.start), min(last, self.stop)
+        if lo >= hi or r.y is None:
             return
         share = (hi - lo) / (self.stop - self.start)
-        r, part = self.result, slice(lo - self.start, hi - self.start)
-        y = self.result.y[part].copy()
+        part = slice(lo - self.start, hi - self.start)
         by_row = None if r.by_row is None else r.by_row[part].copy()
-        task.absorb(y, by_row, round(r.rows * share), r.seconds * share, r.tolerance)
-
-
-def _joined(parts: list[Floats]) -> Floats | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return np.concatenate(parts)
+        task.absorb(r.y[part].copy(), by_row, round(r.rows * share), r.seconds * share, r.tolerance)

@@ -117,48 +117,42 @@ class Options:
         if isinstance(self.target, np.ndarray | np.generic) and self.target.size == 1:
             object.__setattr__(self, "target", self.target.item())
         check_level(self.level)
-        if isinstance(self.posterior, str) or not callable(getattr(self.posterior, "fit", None)):
-            _one_of("posterior", self.posterior, POSTERIORS, extra="or an object with fit()")
-        _one_of("link", self.link, LINKS)
-        _one_of("recipe", self.recipe, RECIPES)
-        _one_of("selection", self.selection, SELECTIONS)
-        seed: Any = self.seed
-        if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-            msg = f"seed must be a whole number ≥ 0; got {self.seed!r}"
-            raise InputError(msg)
+        if not callable(getattr(self.posterior, "fit", None)):
+            _check_choice("posterior", self.posterior, POSTERIORS, "or an object with fit()")
         if isinstance(self.sampler, str):
-            _one_of("sampler", self.sampler, SAMPLERS, extra="or an object such as PaperFocused()")
-        elif not callable(getattr(self.sampler, "select", None)) or not hasattr(
-            self.sampler, "paired"
-        ):
-            msg = f"sampler must be one of {', '.join(SAMPLERS)} or have select() and paired; "
-            msg += f"got {self.sampler!r}"
-            raise InputError(msg)
-        self._check_rest()
-
-    def _check_rest(self) -> None:
+            extra = "or an object such as PaperFocused()"
+            _check_choice("sampler", self.sampler, SAMPLERS, extra)
+        else:
+            selects = callable(getattr(self.sampler, "select", None))
+            allowed = f"one of {', '.join(SAMPLERS)} or have select() and paired"
+            good = selects and hasattr(self.sampler, "paired")
+            _check("sampler", self.sampler, allowed, good=good)
+        _check_choice("link", self.link, LINKS)
+        _check_choice("recipe", self.recipe, RECIPES)
+        _check_choice("selection", self.selection, SELECTIONS)
+        seed: Any = self.seed
+        whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+        _check("seed", seed, "a whole number ≥ 0", good=whole and seed >= 0)
         for name in ("noisy", "robust", "background_uncertainty"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                msg = f"{name} must be True or False; got {getattr(self, name)!r}"
-                raise InputError(msg)
-        if self.kernel is not None and not callable(getattr(self.kernel, "weights", None)):
-            msg = f"kernel must be a kernel such as cx.Exponential(0.75); got {self.kernel!r}"
-            raise InputError(msg)
-        if self.features is not None:
-            check_count("features", self.features)
+            value = getattr(self, name)
+            _check(name, value, "True or False", good=isinstance(value, bool | np.bool_))
+        for name in ("features", "batch_rows"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
         if self.query_seconds is not None:
             check_positive("query_seconds", self.query_seconds)
-        if self.batch_rows is not None:
-            check_count("batch_rows", self.batch_rows)
-        if self.prior is not None and not isinstance(self.prior, Prior):
-            msg = f"prior must be a credex.Prior; got {self.prior!r}"
-            raise InputError(msg)
+        kernel = self.kernel is None or callable(getattr(self.kernel, "weights", None))
+        _check("kernel", self.kernel, "a kernel such as cx.Exponential(0.75)", good=kernel)
+        prior = self.prior is None or isinstance(self.prior, Prior)
+        _check("prior", self.prior, "a credex.Prior", good=prior)
+        self._check_contradictions()
+
+    def _check_contradictions(self) -> None:
         if self.posterior == "exact" and self.noisy:
             msg = "posterior='exact' and noisy=True contradict each other: noise never averages out"
             raise InputError(msg)
         if self.background_uncertainty and self.link != "identity":
-            msg = "background_uncertainty=True works without a link only"
-            raise InputError(msg)
+            raise InputError("background_uncertainty=True works without a link only")
 
     def override(self, given: Mapping[str, Any]) -> Options:
         """Return the options with ``given`` keywords replaced; unknown ones are an error."""
@@ -202,15 +196,11 @@ class Options:
 NAMES = tuple(f.name for f in fields(Options))
 """Every option."""
 
-STORED = tuple(
-    name
-    for name in NAMES
-    if name
-    not in (
-        *("kernel", "prior", "batch_rows", "sampler", "posterior"),
-        *("seed", "level", "query_seconds"),
-    )
+NOT_STORED = (
+    *("kernel", "prior", "batch_rows", "sampler", "posterior"),
+    *("seed", "level", "query_seconds"),
 )
+STORED = tuple(name for name in NAMES if name not in NOT_STORED)
 """Options that an explanation keeps as they are."""
 
 
@@ -232,8 +222,11 @@ def check_names(given: Mapping[str, Any]) -> None:
         raise InputError(msg + ", ".join(CALL_KEYWORDS))
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...], extra: str = "") -> None:
-    if value not in allowed:
-        more = f" {extra}" if extra else ""
-        msg = f"{name} must be one of {', '.join(map(repr, allowed))}{more}; got {value!r}"
-        raise InputError(msg)
+def _check(name: str, value: object, allowed: str, *, good: bool) -> None:
+    if not good:
+        raise InputError(f"{name} must be {allowed}; got {value!r}")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...], extra: str = "") -> None:
+    allowed = f"one of {', '.join(map(repr, choices))} {extra}".rstrip()
+    _check(name, value, allowed, good=value in choices)

@@ -1,13 +1,13 @@
-"""`Run`: one instance on its way to an explanation, as an ask/tell object.
+"""`Run`: the explanation of one instance in progress, as an ask/tell object.
 
 ``ask()`` proposes queries, somebody else owns the model and answers, ``tell()`` absorbs the results
-and decides whether to go on. `drive` does that for one run; `credex.batch` for many at once.
+and decides whether to go on. `drive` does that for one run or for many side by side.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,15 +23,11 @@ from credex.game import Query, Result
 from credex.history import History
 from credex.model_queue import ModelQueue
 from credex.posteriors import Belief
-from credex.seeds import Purpose, spawn
-from credex.stopping import Plan, RelativeWidth, Rule, WallClock, Width
-from credex.threads import one_blas_thread
+from credex.seeds import Purpose, one_blas_thread, spawn
+from credex.stopping import Plan, RelativeWidth, WallClock, Width
 from credex.typing import Floats
 
-__all__ = ["Run", "State", "drive"]
-
-UNUSED = np.random.default_rng(0)
-"""Generator for samplers that take perturbations as they come and draw nothing."""
+__all__ = ["Run", "State", "drive", "states"]
 
 MAX_FORECAST_FEATURES = 200
 """Features up to which looks are planned by a forecast; above, they are a quarter apart."""
@@ -39,24 +35,18 @@ MAX_FORECAST_FEATURES = 200
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A run as it stands.
+    """Snapshot of a run.
 
     Attributes
     ----------
     estimate
         The last fit; ``None`` if too little was asked.
-    history
-        Everything asked so far.
-    level
-        Level of the intervals.
-    seconds
-        Time since the run began.
+    history, seconds
+        Everything asked so far, and the time since the run began.
     stop_reason
         Why this is the last state, or ``None``.
     converged
         Whether a requested precision was met or the answer is exact.
-    explain
-        Makes the explanation of a state.
     """
 
     estimate: Estimate | None
@@ -95,32 +85,30 @@ class State:
 
 
 class Run:
-    """One instance on its way.
+    """The queries, fits and decisions that lead to the explanation of one instance.
 
     Parameters
     ----------
-    design, estimator
-        The perturbations, and what is fitted to them.
-    plan
-        When to look and when to stop.
+    design, estimator, plan
+        The perturbations, what is fitted to them, and when to look and to stop.
     history
         What was asked before.
     explain
-        Makes an explanation of a state.
+        Makes the explanation of a state.
     model
-        Identifies the model: what it answered before is not doubted.
+        Identifies the model: f(x) is not checked again if ``history`` comes from the same one.
     together
-        Whether the first perturbations travel with f(x) in one call: most models take longer to
+        Whether the first perturbations are sent with f(x) in one call: most models take longer to
         begin than for a hundred rows.
     switch
-        May replace the estimator on the way.
+        May replace the estimator during the run.
 
     Attributes
     ----------
     state
         The run as it stands; it goes on while ``state.stop_reason`` is ``None``.
     error
-        Why the run failed, with ``error.partial``; ``None`` if it did not.
+        Why the run failed; ``None`` if it did not.
     """
 
     def __init__(
@@ -139,7 +127,7 @@ class Run:
         self.design.recheck = design.recheck and history.model is not model
         self.estimator.sequential = bool(plan.rules)
         history = history.in_pairs() if design.paired else history
-        self.history = history if history.model is model else replace(history, model=model)
+        self.history = replace(history, model=model)
         self.together = together and not self._clocks
         self.error: CredexError | None = None
         self.switch_reason: str | None = None
@@ -154,19 +142,12 @@ class Run:
     def ask(self) -> Sequence[Query]:
         """Return what to ask next; nothing if the run has ended."""
         with one_blas_thread():
-            self._request = None
-            if not self._opened:
-                self._opened = True
-                self._request = self._opening()
-                if self._request is None:
-                    self._look()
-            if self._request is None:
-                self._request = self._next()
+            self._request = self._propose()
         return () if self._request is None else self._request.queries
 
     def tell(self, results: Sequence[Result]) -> None:
         """Absorb the results of what was asked, look at the estimate and decide."""
-        request = self._request
+        request, self._request = self._request, None
         if request is None:
             return
         error = next((r.error for r in results if r.error is not None), None)
@@ -185,20 +166,50 @@ class Run:
                 self._look()
 
     def end(self, reason: str) -> None:
-        """End the run here, with what it has."""
+        """End the run with a fit of what was asked."""
         self.state = self._state(self.estimator.fit(self.history), reason)
 
     def fail(self, error: CredexError) -> None:
-        """End the run with an error, which keeps what was learned."""
+        """End the run with an error; that of a model keeps what was learned as ``partial``."""
         self.error = error
-        self.end("model error")
         if isinstance(error, ModelError):
+            self.end("model error")
             error.partial = self.state.explanation
+        else:
+            self.state = self._state(None, "error")
+
+    @property
+    def expected_rows(self) -> int:
+        """Model rows that the run is likely to ask for at first."""
+        n = self.plan.first_look if self.plan.rules else self.plan.ceiling
+        return n * self.design.rows_per_query
 
     # -- what to ask ---------------------------------------------------------------------------
 
+    def _propose(self) -> Request | None:
+        """Return the next request; ``None`` if the run has ended."""
+        if not self._opened:
+            self._opened = True
+            opening = self._opening()
+            if opening is not None:
+                return opening
+            self._look()
+        while self.state.stop_reason is None:
+            n = self._step()
+            if n == 0:  # another estimator took over: look at what is there
+                self._look()
+                continue
+            chosen = self._choose(n)
+            if len(chosen):
+                return self.design.request(self.history, chosen, self.plan.ceiling)
+            self.end("exhausted")
+        return None
+
     def _opening(self) -> Request | None:
-        """Return the first request: the ends, with the first perturbations if that is quick."""
+        """Return the request for the empty and the full coalition, ``None`` if both are known.
+
+        The first perturbations are added if the model is quick.
+        """
         design, h, ceiling = self.design, self.history, self.plan.ceiling
         ends = design.ends_due(h, ceiling)
         if ends == 0:
@@ -213,54 +224,45 @@ class Run:
                 candidates = self._choose(n)
         return design.request(h, candidates, ceiling, ends=ends)
 
-    def _next(self) -> Request | None:
-        """Return the next perturbations; ``None`` if the run has ended."""
-        while self.state.stop_reason is None:
-            n = self._step()
-            if n == 0:  # another estimator took over: look at what is there
-                self._look()
-                continue
-            chosen = self._choose(n)
-            if len(chosen):
-                return self.design.request(self.history, chosen, self.plan.ceiling)
-            self.end("exhausted")
-        return None
-
     def _choose(self, n: int) -> Candidates:
-        """Let the sampler choose; an adaptive one reads the posterior and may draw."""
+        """Let the sampler choose; an adaptive one reads the posterior."""
         h, options = self.history, self.design.options
-        if getattr(options.sampler, "uniform", False):
-            return self.design.choose(h, n, None, UNUSED)
+        uniform = getattr(options.sampler, "uniform", False)
+        fit = None if uniform else self.estimator.predictive(h)
         rng = spawn(int(options.seed), Purpose.SAMPLER, h.rows.n)
-        return self.design.choose(h, n, self.estimator.predictive(h), rng)
+        return self.design.choose(h, n, fit, rng)
 
     def _step(self) -> int:
         """How many perturbations to ask before the next look; 0 if the estimator was switched."""
-        room, n, rules = self._room(), self.history.n_queries, self.plan.rules
-        if not rules or self.design.options.sampler_name == "exhaustive":
+        room, n = self._room(), self.history.n_queries
+        if not self.plan.rules or self.design.options.sampler_name == "exhaustive":
             return room
         if n < self.plan.first_look:
             return min(room, max(self.plan.first_look - n, 2))
         more = 0.25 * n
-        for rule in rules:
-            forecast = self._forecast(rule)
-            if forecast is not None:
-                if self._switched(rule, forecast):
-                    return 0
-                # most of the way, never more than twice what is there: forecasts err
-                more = min(max(0.8 * forecast.queries, 0.05 * n, 4), 2.0 * n)
+        for limits, forecast in self._forecasts():
+            if self._switched(limits, forecast):
+                return 0
+            # most of the way, never more than twice what is there: forecasts err
+            more = min(max(0.8 * forecast.queries, 0.05 * n, 4), 2.0 * n)
         return int(min(room, max(np.ceil(more), 2)))
 
-    def _forecast(self, rule: Rule) -> Forecast | None:
-        if not isinstance(rule, Width | RelativeWidth) or self.design.d > MAX_FORECAST_FEATURES:
-            return None
-        return self.estimator.forecast(self.history, rule, self.design.options.level)
+    def _forecasts(self) -> Iterator[tuple[Width | RelativeWidth, Forecast]]:
+        """Forecast the queries of each rule that asks for a width."""
+        if self.design.d > MAX_FORECAST_FEATURES:
+            return
+        for rule in self.plan.rules:
+            if isinstance(rule, Width | RelativeWidth):
+                level = self.design.options.level
+                forecast = self.estimator.forecast(self.history, rule, level)
+                if forecast is not None:
+                    yield rule, forecast
 
-    def _switched(self, rule: Rule, forecast: Forecast) -> bool:
+    def _switched(self, limits: Width | RelativeWidth, forecast: Forecast) -> bool:
         """Let another estimator take over if the forecast says so."""
-        if self.switch is None or not isinstance(rule, Width | RelativeWidth):
+        if self.switch is None:
             return False
-        reason = self.switch.reason(self.history, self.plan.ceiling, rule, forecast)
+        reason = self.switch.reason(self.history, self.plan.ceiling, limits, forecast)
         if reason is None:
             return False
         self.design, self.estimator = self.switch.design, self.switch.process
@@ -273,7 +275,7 @@ class Run:
         return [rule.seconds for rule in self.plan.rules if isinstance(rule, WallClock)]
 
     def _room(self) -> int:
-        """Perturbations that fit under the ceiling and, as far as can be told, into the time."""
+        """Perturbations that fit under the ceiling and, at the speed so far, into the time."""
         h = self.history
         room = self.design.room(h, self.plan.ceiling)
         if self._clocks and h.n_queries:
@@ -306,7 +308,7 @@ class Run:
         self.state = self._state(estimate, reason, converged=converged)
 
     def _verdict(self, estimate: Estimate | None) -> tuple[str | None, bool]:
-        """Why to stop with this estimate, and whether that means the precision was met."""
+        """Return the reason to stop, if any, and whether a requested precision was met."""
         if estimate is None:
             return None, False
         if estimate.exact:
@@ -323,14 +325,11 @@ class Run:
         return None, False
 
     def _switched_at_the_end(self) -> bool:
-        """Let another estimator try with what was asked: nothing is left to ask."""
-        for rule in self.plan.rules:
-            forecast = self._forecast(rule)
-            if forecast is not None:
-                never = replace(forecast, queries=np.inf, low=np.inf)
-                if self._switched(rule, never):
-                    return True
-        return False
+        """Let another estimator fit what was asked when no queries are left."""
+        return self.switch is not None and any(
+            self._switched(limits, replace(forecast, queries=np.inf, low=np.inf))
+            for limits, forecast in self._forecasts()
+        )
 
     def _state(
         self, estimate: Estimate | None, reason: str | None, *, converged: bool = False
@@ -341,22 +340,63 @@ class Run:
         return State(estimate, self.history, level, seconds, reason, converged, self._explain)
 
 
-def drive(run: Run, queue: ModelQueue) -> Iterator[State]:
-    """Answer a run's queries and yield its states; the last one has a ``stop_reason``."""
-    last = run.state
-    while last.stop_reason is None:
+def drive(runs: Iterable[Run], queue: ModelQueue) -> Iterator[Run]:
+    """Answer the queries of runs side by side; yield a run whenever its state is new.
+
+    As many runs are begun as fill a model call. An error of one run ends only that run (see
+    `Run.error`). Ctrl-C ends all that have begun, with the ``stop_reason`` "interrupted".
+    """
+    waiting, active = iter(runs), list[Run]()
+    while True:
+        active += _fill_call(active, waiting, queue)
+        if not active:
+            return
+        before = [run.state for run in active]
         try:
-            queries = run.ask()
-            if queries:
-                run.tell(queue.answer([queries])[0])
+            asked = [_ask(run) for run in active]
+            for run, results in zip(active, queue.answer(asked), strict=True):
+                run.tell(results)
         except KeyboardInterrupt:
-            run.end("interrupted")
+            for run in active:
+                if run.state.stop_reason is None:
+                    run.end("interrupted")
+        changed = [run for run, old in zip(active, before, strict=True) if run.state is not old]
+        active = [run for run in active if run.state.stop_reason is None]
+        yield from changed
+
+
+def states(run: Run, queue: ModelQueue) -> Iterator[State]:
+    """Drive one run and yield its states; the last one has a ``stop_reason``."""
+    for _ in drive([run], queue):
         if run.error is not None:
             raise run.error
         if run.state.stop_reason == "interrupted":
             stop = InterruptedRun("interrupted; what was asked is in .partial")
             stop.partial = run.state.explanation
             raise stop
-        if run.state is not last:
-            last = run.state
-            yield last
+        yield run.state
+
+
+def _fill_call(active: Sequence[Run], waiting: Iterator[Run], queue: ModelQueue) -> list[Run]:
+    """Return the runs to begin so that what all are likely to ask fills one model call."""
+
+    def share(run: Run) -> float:
+        return run.expected_rows / queue.max_rows(run.design.neighbourhood.row_bytes)
+
+    load = sum(map(share, active))
+    new: list[Run] = []
+    while load < 1 or not (active or new):
+        run = next(waiting, None)
+        if run is None:
+            break
+        new.append(run)
+        load += share(run)
+    return new
+
+
+def _ask(run: Run) -> Sequence[Query]:
+    try:
+        return run.ask()
+    except CredexError as error:
+        run.fail(error)
+        return ()

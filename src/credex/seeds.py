@@ -1,12 +1,18 @@
-"""Random streams: one generator per purpose, so that no two parts of a run share their draws."""
+"""What the same seed needs to give the same numbers: random streams, and BLAS on one thread.
+
+Every purpose has a generator of its own, so that no two parts of a run share their draws.
+"""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Purpose", "child", "spawn"]
+__all__ = ["Purpose", "child", "one_blas_thread", "spawn"]
 
 
 class Purpose(IntEnum):
@@ -32,3 +38,25 @@ def child(seed: int, purpose: Purpose) -> int:
     """Return a seed for a whole run of its own, such as the reference run of `verify`."""
     words = np.random.SeedSequence([seed, int(purpose)]).generate_state(2, np.uint32)
     return int(words[0]) << 31 | int(words[1]) >> 1
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread inside the block; the model is called outside of it.
+
+    The matrices of a fit have some dozens of columns: a second thread gains nothing on them, rounds
+    differently, and on a busy machine makes explanations ten to a hundred times slower.
+    """
+    controller = _blas_controller()
+    if controller is None:
+        return nullcontext()
+    limited: AbstractContextManager[Any] = controller.limit(limits=1, user_api="blas")
+    return limited
+
+
+@lru_cache(maxsize=1)
+def _blas_controller() -> Any:
+    """Return what limits BLAS; ``None`` if it has one thread already."""
+    from threadpoolctl import ThreadpoolController
+
+    controller = ThreadpoolController()
+    return controller if any(i["num_threads"] > 1 for i in controller.info()) else None

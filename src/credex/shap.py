@@ -69,8 +69,7 @@ class BayesSHAP(Explainer):
             msg += "or leave posterior='gp' out"
             raise InputError(msg)
         if options.posterior != "gp" and isinstance(options.sampler, Focused):
-            msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
-            raise InputError(msg)
+            raise InputError("sampler='focused' reads a Gaussian process: use posterior='gp'")
         design = CoalitionDesign(nb, options, self._context, history)
         kind: type[ShapleyEstimator | PairProcess | CoalitionProcess | CustomEstimator]
         kind = ShapleyEstimator

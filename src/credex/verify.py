@@ -27,7 +27,7 @@ MIN_ROWS = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verification:
-    """How often the intervals held the reference value.
+    """Measured coverage: how often the intervals contain the reference value.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The result in words."""
         if self.features == 0:
             return "nothing to check: every importance is known exactly"
         if self.too_few:

@@ -1,10 +1,10 @@
-"""`Preparation`: from an instance and options to a run, and from its state to an explanation."""
+"""`ExplainerBase`: from an instance and options to a run, and from its state to an explanation."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Unpack
 
@@ -13,7 +13,7 @@ import numpy as np
 from credex.auto import DEAR_LOOK
 from credex.blackbox import BlackBox
 from credex.designs.design import LOGIT_CLIP, Context, Design
-from credex.designs.samplers import check_still_random, resolve_sampler
+from credex.designs.samplers import Sampler, check_still_random, resolve_sampler
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Estimate, Estimator
@@ -25,10 +25,10 @@ from credex.history import History
 from credex.model_queue import ModelQueue
 from credex.options import Options, OptionsDict
 from credex.posteriors import Belief, Prior
-from credex.run import Run, State
-from credex.stopping import Goals
+from credex.run import Run, State, states
+from credex.stopping import AnyOf, CallDict, Goals, Rule, split_call
 
-__all__ = ["Case", "Preparation", "Start"]
+__all__ = ["Case", "ExplainerBase", "Start"]
 
 WITHOUT_REMAINDER = "all that was asked adds up without a remainder; what was not asked need not"
 """Note on intervals without width that are not exact: a rare interaction would not show."""
@@ -46,8 +46,8 @@ class Case:
     start: Explanation | None = None
 
 
-class Preparation(ABC):
-    """The private half of `credex.explainer.Explainer`: builds runs."""
+class ExplainerBase(ABC):
+    """Explains one instance; `credex.explainer.Explainer` adds the methods built on that."""
 
     method: ClassVar[str]
     _kind: ClassVar[Literal["coalitions", "perturbations"]]
@@ -74,7 +74,6 @@ class Preparation(ABC):
         self.options = Options().override(options)
         self._boxes: dict[Any, BlackBox] = {}
         self._context = Context()
-        self._resolved_defaults: tuple[Options, Options] | None = None
         self._box(self.options.target)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,11 +89,77 @@ class Preparation(ABC):
         name = getattr(self.model, "__name__", model.__name__)
         return f"<{self.method} of {name} on {type(self.domain).__name__}>"
 
+    def explain(
+        self,
+        x: Any = None,
+        *,
+        width: float | Sequence[float] | None = None,
+        queries: int | None = None,
+        max_queries: int | None = None,
+        stop: Rule | None = None,
+        start: Start = None,
+        cohort: Any = None,
+        **options: Unpack[OptionsDict],
+    ) -> Explanation:
+        """Explain one prediction.
+
+        Parameters
+        ----------
+        x
+            The instance; nothing for `Masks`.
+        width
+            Stop when every interval (upper − lower, at ``level``) is at most this wide.
+        queries
+            Ask this many, never more; fewer only if the answer is exact or one mask is short of
+            a pair.
+        max_queries
+            Ceiling on ``width`` and ``stop``; by default 2,000 (BayesLIME: 5,000), or the fewest
+            that a fit takes if that is more. A run that hits it has ``converged`` False.
+        stop
+            A rule, or several joined with ``|``, such as ``RankingSettled(3, 0.95)``.
+        start
+            A forecast or an explanation of the same instance to continue.
+        cohort
+            Background of this cohort only, if the domain has cohorts.
+        **options
+            Any option of the constructor, for this call only: ``target``, ``level``,
+            ``posterior``, ``sampler``, ``seed``, ``prior``, ``link``, ``noisy``, ``recipe``,
+            ``robust``, ``features``, ``selection``, ``kernel``, ``background_uncertainty``,
+            ``batch_rows``, ``query_seconds``; see `credex.options.Options`.
+
+        With neither ``width``, ``queries`` nor ``stop``, the run ends when every interval is at
+        most 20 % of the largest importance, or at the ceiling.
+        """
+        goals = Goals(width, queries, max_queries, stop)
+        opts = self.options.override(options)
+        queue = self._queue(opts)
+        case = Case(x, cohort, self._started(start, opts))
+        *_, last = states(self._begin(case, goals, opts, queue), queue)
+        return last.explanation
+
+    def iterate(
+        self, x: Any = None, *, start: Start = None, cohort: Any = None, **call: Unpack[CallDict]
+    ) -> Iterator[State]:
+        """Yield a frozen state at every look; the last one has a ``stop_reason``.
+
+        Takes the keywords of `explain`. Break whenever you like: ``state.explanation`` is complete
+        at each step.
+        """
+        goals, opts = split_call(call, self.options)
+        queue = self._queue(opts)
+        run = self._begin(Case(x, cohort, self._started(start, opts)), goals, opts, queue)
+        if not run.plan.rules:  # somebody wants to watch: look on the way, by a rule without effect
+            run.plan = replace(run.plan, rules=(AnyOf(()),))
+            run.estimator.sequential = True
+        return states(run, queue)
+
+    # -- what the two methods differ in --------------------------------------------------------
+
     @abstractmethod
     def _pieces(
         self, nb: Neighbourhood, goals: Goals, options: Options, history: History
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
-        """Choose design, estimator and, if the estimator may change, a switch; and say why."""
+        """Return design, estimator, a switch if the estimator may change, and notes on why."""
 
     @abstractmethod
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
@@ -112,6 +177,8 @@ class Preparation(ABC):
             notes.append(f"in log-odds; probabilities are kept {clip} away from 0 and 1")
         return tuple(notes)
 
+    # -- from an instance to a run and its explanation -----------------------------------------
+
     def _begin(self, case: Case, goals: Goals, options: Options, queue: ModelQueue) -> Run:
         """Plan the run of one instance; every check that needs no model happens here."""
         if self.domain.names is not None:  # else instances differ in their features
@@ -119,9 +186,8 @@ class Preparation(ABC):
         nb = self._neighbourhood(case)
         history, start = History(), case.start
         if start is not None:
-            self._check_instance(
-                nb, start, "start= is an explanation of another instance; leave it out"
-            )
+            other = "start= is an explanation of another instance; leave it out"
+            self._check_instance(nb, start, other)
             history = start.history
             if options.posterior == "auto" and start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
@@ -130,13 +196,16 @@ class Preparation(ABC):
             options.prior.check(len(nb.names))
         design, estimator, switch, why = self._pieces(nb, goals, resolved, history)
         if start is not None:
-            sampler = design.options.sampler
-            check_still_random(start.sampler, sampler, design.options.sampler_name)
+            chosen = design.options
+            check_still_random(start.sampler, chosen.sampler, chosen.sampler_name)
         dear = switch is not None and switch.query_seconds >= DEAR_LOOK
         plan = goals.plan(design, estimator.minimum, self._default_ceiling, dear=dear)
         notes = (*why, *self._notes(nb, options))
         run = Run(
-            *(design, estimator, plan, history),
+            design,
+            estimator,
+            plan,
+            history,
             lambda state: self._explanation(run, state, options, notes, case.cohort),
             model=queue.box.token,
             together=queue.is_quick(nb.row_bytes),
@@ -187,51 +256,44 @@ class Preparation(ABC):
         )
 
     def _resolved(self, options: Options) -> Options:
-        """Return the options with sampler and prior as objects; made once for the defaults."""
-        if self._resolved_defaults is not None and self._resolved_defaults[0] is options:
-            return self._resolved_defaults[1]
+        """Return the options with sampler and prior as objects."""
         prior = options.prior
         if prior is None:
             prior = Prior() if options.paper else self._default_prior
-        sampler = resolve_sampler(
-            options.sampler, self._default_sampler, posterior=options.posterior
-        )
-        resolved = replace(options, sampler=sampler, prior=prior)
-        if options is self.options:
-            self._resolved_defaults = (options, resolved)
-        return resolved
+        return replace(options, sampler=self._sampler(options), prior=prior)
+
+    def _sampler(self, o: Options) -> Sampler:
+        return resolve_sampler(o.sampler, self._default_sampler, posterior=o.posterior)
 
     def _queue(self, options: Options, shared: Any = None) -> ModelQueue:
         return ModelQueue(self._box(options.target), self.domain.concat, options.batch_rows, shared)
 
     def _box(self, target: Any) -> BlackBox:
         """Return the model with this target: the same one each time, which knows its speed."""
-        key = (type(target), target)  # 1 and True are not the same target
-        try:
-            return self._boxes.setdefault(key, self._boxes.get(key) or BlackBox(self.model, target))
-        except TypeError:  # not hashable
-            return BlackBox(self.model, target)
+        key = (type(target), repr(target))  # 1 and True are not the same target
+        if key not in self._boxes:
+            self._boxes.setdefault(key, BlackBox(self.model, target))
+        return self._boxes[key]
 
     def _neighbourhood(self, case: Case) -> Neighbourhood:
         if case.cohort is None:
             return self.domain.at(case.x)
         if not isinstance(self.domain, Tabular):
-            msg = "cohort= works with cx.Tabular only"
-            raise InputError(msg)
+            raise InputError("cohort= works with cx.Tabular only")
         return self.domain.at(case.x, cohort=case.cohort)
 
     # -- continuing ----------------------------------------------------------------------------
 
     def _started(self, start: Start, options: Options) -> Explanation | None:
+        """Return the explanation to continue, if it was made by the same kind of run."""
         e = start.asked if isinstance(start, Forecast) else start
         if e is None:
             return None
         if not isinstance(e, Explanation):
-            msg = f"start must be a Forecast or an Explanation; got {type(e).__name__}"
-            raise InputError(msg)
+            raise InputError(f"start must be a Forecast or an Explanation; got {type(e).__name__}")
         names = self.domain.names  # None: the instances themselves are compared
         if e.method != self.method or (names is not None and e.names != tuple(names)):
-            msg = f"this explanation is a {e.method} of other features; it cannot be gone on from"
+            msg = f"this explanation is a {e.method} of other features; it cannot be continued"
             raise InputError(msg)
         for key, value in self._fingerprint(options).items():
             if e.settings.get(key) != value:
@@ -247,7 +309,7 @@ class Preparation(ABC):
         digest = self._digest(nb)
         if start.data_digest is not None and digest is not None and digest != start.data_digest:
             msg = "this explanation was made of other data (rows, weights or bins) than the "
-            msg += "explainer has now: what was asked does not fit. Begin anew"
+            msg += "explainer has now: what was asked does not fit. Explain it anew"
             raise InputError(msg)
 
     def _digest(self, nb: Neighbourhood) -> str | None:
@@ -263,12 +325,12 @@ class Preparation(ABC):
             "link": o.link,
             "noisy": o.noisy,
             "recipe": o.recipe,
-            "paired": bool(self._resolved(o).sampler.paired),
+            "paired": bool(self._sampler(o).paired),
             "kernel": repr(o.kernel),
         }
 
 
 def fits_exactly(belief: Belief) -> bool:
-    """Whether nothing is left over but rounding, although not all importances are zero."""
+    """Whether the intervals have no width but rounding, although some importance is not zero."""
     largest = float(np.abs(belief.mean).max(initial=0.0))
     return largest > 0 and bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest)
