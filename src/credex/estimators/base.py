@@ -21,26 +21,13 @@ __all__ = ["CustomEstimator", "Estimate", "Estimator"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A fit, over all d features: what an explanation is made of.
+    """A fit over all d features and k outputs: what an explanation is made of.
 
-    Attributes
-    ----------
-    belief
-        Posterior of the importances.
-    error, r2
-        Error uncertainty and weighted R² of the linear explanation, ``(k,)``.
-    exact
-        Whether nothing is uncertain.
-    posterior
-        Name of the kind of posterior.
-    intercept, local_prediction
-        ``(k,)`` intercept of the explanation, and its prediction at the instance.
-    selected
-        ``(d, k)``: features of the explanation (``features=K`` keeps some only).
-    notes
-        What else a reader should know.
-    unidentified
-        ``(d,)``: features that no number of queries can measure; ``None``: there are none.
+    ``error``, ``r2``, ``intercept`` and ``local_prediction`` (the prediction at the instance) are
+    those of the linear explanation, ``(k,)`` each. ``exact`` says that nothing is uncertain,
+    ``posterior`` names the kind of posterior. ``selected (d, k)`` are the features that
+    ``features=K`` kept; ``unidentified (d,)`` those that no number of queries can measure, ``None``
+    if there are none. ``notes`` are for the reader of the explanation.
     """
 
     belief: Belief
@@ -82,19 +69,15 @@ class Estimate:
 
 
 class Estimator(ABC):
-    """Turns the history of a run into an estimate. Used by one run only.
-
-    Parameters
-    ----------
-    design
-        The perturbations that the history holds, with the options and the context of the run.
-    """
+    """Turns the history that a design made into an estimate. Used by one run only."""
 
     def __init__(self, design: Design) -> None:
         self.design: Design = design
         self.d, self.options, self.context = design.d, design.options, design.context
+        self.origin = np.asarray(getattr(design, "origin", np.ones(self.d)))
+        """The instance as a row of the design, ``(d,)``."""
         self.active = np.asarray(getattr(design, "active", np.ones(self.d, dtype=np.bool_)))
-        """Features that take part, among all of them."""
+        """Which of all features are the d that take part."""
         prior = Prior() if self.options.prior is None else self.options.prior
         self.prior = prior if self.active.all() else prior.only(self.active)
         self.sequential = False
@@ -119,6 +102,35 @@ class Estimator(ABC):
         del h, limits, level
         return None
 
+    def estimate(
+        self,
+        belief: Belief,
+        error: ErrorPosterior,
+        r2: Floats,
+        intercept: Floats,
+        posterior: str,
+        *,
+        selected: Masks | None = None,
+        notes: tuple[str, ...] = (),
+        unidentified: Masks | None = None,
+    ) -> Estimate:
+        """Return the estimate of all features, given a belief about the d that take part."""
+        chosen = np.ones((len(self.active), belief.k), dtype=np.bool_)
+        if selected is not None:
+            chosen[~self.active], chosen[self.active] = False, selected
+        return Estimate(
+            spread_over(belief, self.active),
+            error,
+            r2,
+            posterior == "exact",
+            posterior,
+            intercept,
+            np.asarray(intercept + self.origin @ belief.mean),
+            chosen,
+            notes,
+            unidentified,
+        )
+
 
 class CustomEstimator(Estimator):
     """Wraps an estimator of the user's own, given as ``posterior=``.
@@ -130,13 +142,9 @@ class CustomEstimator(Estimator):
     """
 
     @property
-    def _custom(self) -> Any:
-        return self.options.posterior
-
-    @property
     def minimum(self) -> int:
         """The object's own minimum, or 4."""
-        return int(getattr(self._custom, "minimum", 4))
+        return int(getattr(self.options.posterior, "minimum", 4))
 
     def fit(self, h: History) -> Estimate | None:
         """Ask the object for its belief."""
@@ -144,14 +152,15 @@ class CustomEstimator(Estimator):
             return None
         masks, y = h.rows.design(), h.rows.y()
         base = np.zeros(len(h.full)) if h.base is None else h.base
-        belief = self._custom.fit(masks, y, base, h.full)
+        custom: Any = self.options.posterior
+        belief = custom.fit(masks, y, base, h.full)
         rss = ((y - base - masks @ belief.mean) ** 2).sum(axis=0)
         return Estimate(
             spread_over(belief, self.active),
             ErrorPosterior(float(len(y)), np.sqrt(rss / len(y))),
             r_squared(rss, len(y) * y.var(axis=0)),
             exact=False,
-            posterior=str(getattr(self._custom, "name", type(self._custom).__name__)),
+            posterior=str(getattr(custom, "name", type(custom).__name__)),
             intercept=base,
             local_prediction=base + belief.mean.sum(axis=0),
             selected=np.ones((len(self.active), len(base)), dtype=np.bool_),

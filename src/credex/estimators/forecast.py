@@ -165,31 +165,24 @@ def _shrinkage(variance: Floats, products: Floats) -> Callable[[Floats], Floats]
             exponent[j] = np.clip(1 - expected / observed, 0.0, 1.0)
 
     def shrink(later: Floats) -> Floats:
-        out = later.copy()
-        for j in range(later.shape[1]):
-            positive = later[:, j] > 0
-            if positive.any():
-                mean = later[positive, j].mean()
-                out[positive, j] = mean * (later[positive, j] / mean) ** exponent[j]
-        return out
+        positive = later > 0
+        mean = later.sum(axis=0, where=positive) / np.maximum(positive.sum(axis=0), 1)
+        ratio = np.divide(later, mean, out=np.ones_like(later), where=positive)
+        return np.where(positive, mean * ratio**exponent, later)
 
     return shrink
 
 
 def _fill(mass: Floats, count: Floats, units: float) -> Floats:
     """Distribute ``units`` over strata in proportion to ``mass``, none beyond its ``count``."""
-    out = np.zeros(len(mass))
-    unfilled = np.ones(len(mass), dtype=np.bool_)
-    left = units
-    while left > 1e-9 and unfilled.any():
-        share = left * mass * unfilled / (mass * unfilled).sum()
-        full = unfilled & (out + share >= count)
+    free = np.ones(len(mass), dtype=np.bool_)
+    while free.any():
+        share = (units - count[~free].sum()) * mass / mass[free].sum()
+        full = free & (share >= count)
         if not full.any():
-            return np.asarray(out + share)
-        left -= float((count - out)[full].sum())
-        out[full] = count[full]
-        unfilled &= ~full
-    return out
+            return np.where(free, share, count)
+        free &= ~full
+    return count
 
 
 def solve_forecast(
@@ -226,19 +219,12 @@ def solve_forecast(
 
 def _bisect(met: Callable[[float], bool], low: float, most: float) -> float:
     """Fewest rows ≥ ``low`` at which ``met`` holds; infinite if none below `MAX_ROWS`."""
-    if met(low):
-        return low
     high = low
-    while high < min(most, MAX_ROWS):
-        high = min(high * 2, most, MAX_ROWS)
-        if met(high):
-            break
-        low = high
-    else:
-        return most if np.isfinite(most) else np.inf
-    for _ in range(40):
-        if high - low < 0.5:
-            break
+    while not met(high):
+        if high >= min(most, MAX_ROWS):
+            return most
+        low, high = high, min(2 * high, most, MAX_ROWS)
+    while high - low >= 0.5:
         middle = np.sqrt(low * high)
         low, high = (low, middle) if met(middle) else (middle, high)
     return high

@@ -7,7 +7,6 @@ its importances. Both are weighted by their precision, at a cost of O(N).
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from credex.designs.coalitions import PROCESS_UNITS, CoalitionDesign
 from credex.designs.focused import Focused, plan
 from credex.designs.samplers import Predictive
 from credex.errors import InputError
-from credex.estimators.base import Estimate, nonzero_width, spread_over
+from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of
 from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, rows_to_go, width_ratio
 from credex.estimators.shapley import ShapleyEstimator, end_variance
@@ -44,12 +43,12 @@ CONTROL_VARIATE = (
 """Note on an estimate from more than `PROCESS_UNITS` units."""
 
 
-class ShapleyProcess(ProcessEstimator):
-    """What the processes over pairs and over single coalitions share."""
+class CoalitionProcess(ProcessEstimator):
+    """Coalitions one by one, and a Gaussian process on v itself (full kernel)."""
 
     design: CoalitionDesign
-    n_ends: int
-    """Rows of `points` that stand for the empty and the full coalition."""
+    n_ends = 2
+    """Rows of `points` for the empty and the full coalition; they come first."""
 
     def __init__(self, design: CoalitionDesign) -> None:
         super().__init__(design)
@@ -63,27 +62,35 @@ class ShapleyProcess(ProcessEstimator):
         """A few coalitions are enough to say something, with wide intervals."""
         return int(min(4 + self.design.repeat_cost, self.design.everything))
 
-    @abstractmethod
+    @property
     def functional(self) -> Functional:
-        """Shapley values as a functional of the process."""
+        """The importances as a functional of the process."""
+        return ShapleyFromCoalitions(self.d)
 
-    @abstractmethod
     def points(self, h: History) -> tuple[Masks, Floats]:
-        """All masks and outputs that the process could be fitted on, the ends first."""
-
-    @abstractmethod
-    def process_belief(self, h: History) -> Belief:
-        """Belief of the process alone."""
-
-    @abstractmethod
-    def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """Forecast of a process that is not complete."""
+        """Masks ``(n, d)`` and outputs ``(n, k)`` that the process could be fitted on."""
+        masks, y, _, _ = self.regression.units(h)
+        ends = np.array([[False] * self.d, [True] * self.d])
+        return np.vstack([ends, masks]), np.vstack([np.asarray(h.base), np.asarray(h.full), y])
 
     def observations(self, h: History) -> Observations:
         """Return the first units."""
         masks, y = self.points(h)
         n = None if self.options.noisy else PROCESS_UNITS + self.n_ends
-        return self.observed(self.functional(), masks[:n], y[:n])
+        return self.observed(self.functional, masks[:n], y[:n])
+
+    def process_belief(self, h: History) -> Belief:
+        """Belief of the process alone, on the plane Σφ = f(x) − base."""
+        g, d = self.gp(h), self.d
+        full, base = np.asarray(h.full), np.asarray(h.base)
+        mean = g.mean + (full - base - g.mean.sum(axis=0)) / d  # rounding, or noise of the ends
+        if self.options.noisy:
+            return Belief(mean, g.scale, g.dof)
+        centre = np.eye(d) - 1 / d
+        scale = np.einsum("ij,jlk,lm->imk", centre, g.scale, centre)
+        i = np.arange(d)
+        scale[i, i] = np.maximum(scale[i, i], 1e-3 * g.scale[i, i])
+        return Belief(mean, scale, g.dof)
 
     def belief(self, h: History) -> tuple[Belief, bool]:
         """Belief about the importances, and whether later units corrected the process."""
@@ -115,17 +122,12 @@ class ShapleyProcess(ProcessEstimator):
         if complement is not None:
             y, w, masks = np.vstack([y, complement]), np.tile(w, 2), np.vstack([masks, ~masks])
         error, r2 = self.misfit(y, h.base + masks @ belief.mean, w)
-        return Estimate(
-            spread_over(belief, self.active),
-            error,
-            r2,
-            exact=False,
-            posterior="gp",
-            intercept=h.base,
-            local_prediction=h.base + belief.mean.sum(axis=0),
-            selected=np.ones((len(self.active), len(h.full)), dtype=np.bool_),
-            notes=(CONTROL_VARIATE.format(n=self.max_rows),) if corrected else (),
-        )
+        notes = (CONTROL_VARIATE.format(n=self.max_rows),) if corrected else ()
+        return self.estimate(belief, error, r2, h.base, "gp", notes=notes)
+
+    def predictive(self, h: History) -> Predictive | None:
+        """Return the conditioned process."""
+        return None if h.rows.n < 2 else self.gp(h).state
 
     def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """Return how many more queries these widths take: needs no further values."""
@@ -133,14 +135,20 @@ class ShapleyProcess(ProcessEstimator):
             return self.regression.forecast(h, limits, level) if self.options.noisy else None
         return None if h.rows.n < 2 else self.look_ahead(h, limits, level)
 
+    def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
+        """See how far the next coalitions shrink the widths."""
+        ahead = h.rows.n < self.max_rows
+        return self.forecast_singles(h, self.belief(h)[0], limits, level, look_ahead=ahead)
 
-class PairProcess(ShapleyProcess):
+
+class PairProcess(CoalitionProcess):
     """Coalitions in pairs, and a Gaussian process on their half differences."""
 
     n_ends = 1
 
+    @property
     def functional(self) -> Functional:
-        """Shapley values from half differences."""
+        """The importances as a functional of half differences."""
         return ShapleyFromPairs(self.d, chosen=not self.design.uniform)
 
     def points(self, h: History) -> tuple[Masks, Floats]:
@@ -167,10 +175,9 @@ class PairProcess(ShapleyProcess):
 
     def predictive(self, h: History) -> Predictive | None:
         """Return the conditioned process, after a quick fit if values came in since."""
-        n = h.rows.n
-        if n >= self.max_rows:
+        if h.rows.n >= self.max_rows:
             return None
-        if self._last is not None and self._last[0] == n and self._last[1].state is not None:
+        if self._last is not None and self._last[0] == h.rows.n and self._last[1].state is not None:
             return self._last[1].state
         data = self.observations(h)
         kernel = fit_kernel(data, start=self.kernel, max_iter=QUICK_STEPS)
@@ -179,13 +186,13 @@ class PairProcess(ShapleyProcess):
 
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
         """Plan further focused pairs and see how far they shrink the widths."""
-        state, n, more = self.gp(h).state, h.rows.n, 0.0
+        state, more = self.gp(h).state, 0.0
         if state is not None:
             ratio, left = width_ratio(self.belief(h)[0], limits, level), self.design.unasked(h)
             shares = np.empty((0, self.d))
-            if n < self.max_rows and np.any(ratio > 1):
+            if h.rows.n < self.max_rows and np.any(ratio > 1):
                 shares = self._shares_left(h, state, left)
-            more = min(rows_to_go(ratio, shares, n, unit=2), left)
+            more = min(rows_to_go(ratio, shares, h.rows.n, unit=2), left)
         return forecast_of(h, limits, level, (more, 0.7 * more, 1.5 * more))
 
     def _shares_left(self, h: History, state: Conditioned, left: float) -> Floats:
@@ -197,44 +204,6 @@ class PairProcess(ShapleyProcess):
         _, reductions = plan(state, units, ahead)
         now = np.maximum(np.diag(state.covariance), 1e-300)
         return np.maximum(1 - np.cumsum(reductions, axis=0) / now, 1e-12)
-
-
-class CoalitionProcess(ShapleyProcess):
-    """Coalitions one by one, and a Gaussian process on v itself (full kernel)."""
-
-    n_ends = 2
-
-    def functional(self) -> Functional:
-        """Shapley values from v."""
-        return ShapleyFromCoalitions(self.d)
-
-    def points(self, h: History) -> tuple[Masks, Floats]:
-        """Masks ``(n, d)`` and outputs ``(n, k)``; the first two are the empty and the full one."""
-        first, y, _, _ = self.regression.units(h)
-        ends = np.array([[False] * self.d, [True] * self.d])
-        return np.vstack([ends, first]), np.vstack([np.asarray(h.base), np.asarray(h.full), y])
-
-    def process_belief(self, h: History) -> Belief:
-        """Belief on the plane Σφ = f(x) − base."""
-        g, d = self.gp(h), self.d
-        full, base = np.asarray(h.full), np.asarray(h.base)
-        mean = g.mean + (full - base - g.mean.sum(axis=0)) / d  # rounding, or noise of the ends
-        if self.options.noisy:
-            return Belief(mean, g.scale, g.dof)
-        centre = np.eye(d) - 1 / d
-        held = np.einsum("ij,jlk,lm->imk", centre, g.scale, centre)
-        i = np.arange(d)
-        held[i, i] = np.maximum(held[i, i], 1e-3 * g.scale[i, i])
-        return Belief(mean, held, g.dof)
-
-    def predictive(self, h: History) -> Predictive | None:
-        """Return the conditioned process."""
-        return None if h.rows.n < 2 else self.gp(h).state
-
-    def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """See how far the next coalitions shrink the widths."""
-        ahead = h.rows.n < self.max_rows
-        return self.forecast_singles(h, self.belief(h)[0], limits, level, look_ahead=ahead)
 
 
 def _corrected(belief: Belief, masks: Masks, residual: Floats, *, paired: bool) -> Belief:

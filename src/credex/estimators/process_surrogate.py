@@ -81,7 +81,7 @@ class SurrogateProcess(ProcessEstimator):
             return None
         g, constant = self.gp(h), self.regression.unidentified(h)
         belief, y = g.belief, h.rows.y()
-        if constant is not None:  # nothing is known but the spread of the outputs
+        if constant:  # nothing is known but the spread of the outputs
             scale, i = g.scale.copy(), np.flatnonzero(constant.never | constant.rare)
             scale[i, i] = np.maximum(scale[i, i], y.var(axis=0))
             belief = Belief(g.mean, scale, g.dof)
@@ -89,17 +89,11 @@ class SurrogateProcess(ProcessEstimator):
             belief = nonzero_width(belief, h.full)
         fitted = g.intercept + h.rows.design() @ g.mean
         error, r2 = self.misfit(y, fitted, h.rows.w())
-        return Estimate(
-            belief,
-            error,
-            r2,
-            exact=False,
-            posterior="gp",
-            intercept=g.intercept,
-            local_prediction=np.asarray(g.intercept + self.design.origin @ g.mean),
-            selected=np.ones((self.d, len(g.intercept)), dtype=np.bool_),
-            notes=() if constant is None else constant.notes,
-            unidentified=None if constant is None else constant.never,
+        return self.estimate(
+            *(belief, error, r2, g.intercept),
+            "gp",
+            notes=constant.notes if constant else (),
+            unidentified=constant.never if constant else None,
         )
 
     def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from credex.designs.coalitions import CoalitionDesign
 from credex.designs.samplers import Predictive
-from credex.estimators.base import Estimate, Estimator, nonzero_width, spread_over
+from credex.estimators.base import Estimate, Estimator, nonzero_width
 from credex.estimators.forecast import (
     Forecast,
     forecast_of,
@@ -66,13 +66,12 @@ class ShapleyEstimator(Estimator):
         exact = isinstance(p, ExactPosterior) and not o.noisy
         belief = Belief(np.asarray(p.mean), np.asarray(p.scale_matrix), p.dof)
         error, r2 = p.error, np.asarray(p.r2)
-        selected = np.ones((len(self.active), len(h.full)), dtype=np.bool_)
+        selected: Masks | None = None
         notes: tuple[str, ...] = ()
         if o.features is not None and o.features < self.d:
             sparse = self._sparse(h, belief.mean, o.features)
-            belief, r2 = sparse.belief, sparse.r2
+            belief, r2, selected = sparse.belief, sparse.r2, sparse.selected
             error = replace(error, scale=sparse.error_scale)
-            selected[~self.active], selected[self.active] = False, sparse.selected
             notes = (sparse.note, SHARES_ALL)
         if o.background_uncertainty:
             belief = self._with_background(h, belief)
@@ -81,17 +80,8 @@ class ShapleyEstimator(Estimator):
         if exact and not h.checked and self.d > 0:
             notes += (UNCHECKED,)
         intercept = np.zeros(len(h.full)) if isinstance(p, LinearPosterior) else h.base
-        return Estimate(
-            spread_over(belief, self.active),
-            error,
-            r2,
-            exact,
-            "exact" if exact else "linear",
-            intercept,
-            intercept + belief.mean.sum(axis=0),
-            selected,
-            notes,
-        )
+        kind = "exact" if exact else "linear"
+        return self.estimate(belief, error, r2, intercept, kind, selected=selected, notes=notes)
 
     def predictive(self, h: History) -> Predictive | None:
         """Return the regression."""
@@ -130,7 +120,11 @@ class ShapleyEstimator(Estimator):
         if h.full is None or h.base is None:
             return None
         if self.options.paper and self.d > 1:
-            return self._fit_paper(h)
+            if h.rows.n == 0:
+                return None
+            masks, y = h.rows.design(), h.rows.y()
+            weights = shapley_kernel(masks.sum(axis=1), self.d)
+            return LinearPosterior.fit(masks, y, weights, prior=self.prior, intercept="none")
         if self.d <= 1 or (self.design.is_complete(h) and not self.options.noisy):
             return self._fit_exact(h, h.base, h.full)
         if h.rows.n // self.design.unit < self.d + 1:
@@ -153,13 +147,6 @@ class ShapleyEstimator(Estimator):
             scale = 2 * end_variance(h.end_values)[None, None, :] / n
             exact = replace(exact, scale_matrix=scale, dof=float(max(2 * n - 2, 1)))
         return exact
-
-    def _fit_paper(self, h: History) -> LinearPosterior | None:
-        if h.rows.n == 0:
-            return None
-        masks = h.rows.design()
-        weights = shapley_kernel(masks.sum(axis=1), self.d)
-        return LinearPosterior.fit(masks, h.rows.y(), weights, prior=self.prior, intercept="none")
 
     def units(self, h: History) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
         """Masks (of each pair the first), their values, their complements' values, the noise."""

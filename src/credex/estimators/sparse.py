@@ -58,20 +58,10 @@ def choose(
 ) -> Masks:
     """Return which ``keep`` features of one output to keep, ``(d,)``.
 
-    Parameters
-    ----------
-    gram, moment
-        ``(d, d)`` ZᵀWZ and ``(d,)`` ZᵀWy, weighted and centred.
-    mean
-        ``(d,)`` importances of the full fit.
-    keep
-        Number of features.
-    method
-        ``"forward"``: greedily the feature that explains most; ``"highest"``: largest |φ̂|;
-        ``"lasso"``: the first ones on the lasso path; ``"auto"``: forward up to 6, else highest;
-        ``"none"``: all.
-    ridge
-        Added to the diagonal in forward selection.
+    From ZᵀWZ ``(d, d)`` and ZᵀWy ``(d,)``, weighted and centred, and the ``mean (d,)`` of the full
+    fit. ``"forward"`` takes greedily what explains most, with ``ridge`` on the diagonal;
+    ``"highest"`` the largest |φ̂|; ``"lasso"`` the first ones on the lasso path; ``"auto"`` is
+    forward up to 6, else highest; ``"none"`` keeps all.
     """
     d = len(mean)
     if keep >= d or method == "none":

@@ -23,24 +23,16 @@ __all__ = ["SurrogateEstimator", "Unidentified"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unidentified:
-    """Features ``(d,)`` that had one value in everything that was asked.
-
-    Attributes
-    ----------
-    fixed
-        The training data hold no other value: their importance is exactly zero.
-    never
-        The training data do not hold the instance's value: no number of queries measures them.
-    rare
-        One of the two values has not come up yet.
-    notes
-        Notes for the reader on the last two.
-    """
+    """Features ``(d,)`` that had one value in everything that was asked."""
 
     fixed: Masks
+    """The training data hold no other value: their importance is exactly zero."""
     never: Masks
+    """The training data do not hold the instance's value: no number of queries measures them."""
     rare: Masks
+    """One of the two values has not come up yet."""
     notes: tuple[str, ...]
+    """For the reader, on the last two."""
 
     @classmethod
     def of(cls, nb: Neighbourhood, constant: Masks, on: Masks) -> Unidentified:
@@ -84,32 +76,25 @@ class SurrogateEstimator(Estimator):
         p, o = self.posterior(h), self.options
         if p is None or h.full is None:
             return None
-        selected = np.ones((self.d, len(h.full)), dtype=np.bool_)
         intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
-        belief = self._belief(p, h)
+        belief, selected = self._belief(p, h), None
         constant = self.unidentified(h)
-        notes = () if constant is None else constant.notes
+        notes = constant.notes if constant else ()
         if o.features is not None and o.features < self.d:
             sparse = self._sparse(h, p, belief, o.features)
             belief, r2, selected = sparse.belief, sparse.r2, sparse.selected
             intercept, error = sparse.intercept, replace(error, scale=sparse.error_scale)
             notes = (sparse.note, *notes)
-        elif constant is not None:
+        elif constant:
             belief.scale[constant.fixed] = belief.scale[:, constant.fixed] = 0.0
         if o.noisy:
             belief = nonzero_width(belief, h.full)
-        exact = isinstance(p, ExactPosterior)
-        return Estimate(
-            belief,
-            error,
-            r2,
-            exact,
-            "exact" if exact else "linear",
-            intercept,
-            np.asarray(intercept + self.design.origin @ belief.mean),
-            selected,
-            notes,
-            None if constant is None else constant.never,
+        return self.estimate(
+            *(belief, error, r2, intercept),
+            "exact" if isinstance(p, ExactPosterior) else "linear",
+            selected=selected,
+            notes=notes,
+            unidentified=constant.never if constant else None,
         )
 
     def predictive(self, h: History) -> Predictive | None:
