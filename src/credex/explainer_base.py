@@ -18,7 +18,7 @@ from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Estimate, Estimator
 from credex.estimators.forecast import Forecast
-from credex.estimators.switch import Switch
+from credex.estimators.process_shapley import Switch
 from credex.explanation import Explanation
 from credex.explanation_base import Instance
 from credex.history import History

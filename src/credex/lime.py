@@ -8,9 +8,9 @@ from credex.designs.samplers import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.estimators.base import CustomEstimator, Estimator
+from credex.estimators.process_shapley import Switch
 from credex.estimators.process_surrogate import SurrogateProcess
 from credex.estimators.surrogate import SurrogateEstimator
-from credex.estimators.switch import Switch
 from credex.explainer import Explainer
 from credex.history import History
 from credex.options import Options
@@ -66,7 +66,7 @@ class BayesLIME(Explainer):
             kind = CustomEstimator
         elif options.posterior == "gp":
             kind = SurrogateProcess
-        return design, kind(design, options, self._context), None, ()
+        return design, kind(design), None, ()
 
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
         return tuple(nb.feature_labels)

@@ -17,7 +17,7 @@ from credex.designs.samplers import Candidates
 from credex.errors import CredexError, InterruptedRun, ModelError
 from credex.estimators.base import Estimate, Estimator
 from credex.estimators.forecast import Forecast
-from credex.estimators.switch import Switch
+from credex.estimators.process_shapley import Switch
 from credex.explanation import Explanation
 from credex.game import Query, Result
 from credex.history import History

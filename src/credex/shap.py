@@ -12,9 +12,8 @@ from credex.designs.samplers import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.estimators.base import CustomEstimator, Estimator
-from credex.estimators.process_shapley import CoalitionProcess, PairProcess
+from credex.estimators.process_shapley import CoalitionProcess, PairProcess, Switch
 from credex.estimators.shapley import ShapleyEstimator
-from credex.estimators.switch import Switch
 from credex.explainer import Explainer
 from credex.history import History
 from credex.options import Options
@@ -80,7 +79,7 @@ class BayesSHAP(Explainer):
         switch = None
         if may_switch and options.query_seconds is not None:
             switch = Switch(design, history, options.query_seconds)
-        return design, kind(design, options, self._context), switch, why
+        return design, kind(design), switch, why
 
     def _posterior(
         self, o: Options, goals: Goals, nb: Neighbourhood

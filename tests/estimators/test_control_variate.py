@@ -5,14 +5,14 @@ import pytest
 
 import credex as cx
 from credex.designs import coalitions
-from credex.estimators import control_variate, process_shapley
+from credex.estimators import process_shapley
 from tests.games import shapley, smooth_game, table_game
 
 
 @pytest.fixture
 def early(monkeypatch):
     """A process that hands over after 100 units."""
-    for module in (control_variate, process_shapley, coalitions):
+    for module in (process_shapley, coalitions):
         monkeypatch.setattr(module, "PROCESS_UNITS", 100)
 
 

@@ -1,4 +1,4 @@
-"""What an estimator is: from a history to an `Estimate` of the importances, and a forecast."""
+"""`Estimator`: turns the history of a run into an `Estimate` of the importances, and a forecast."""
 
 from __future__ import annotations
 
@@ -8,40 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from credex.designs.design import Context, Design
+from credex.designs.design import Design
 from credex.designs.samplers import Predictive
 from credex.estimators.forecast import Forecast
 from credex.history import History
-from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior, Prior
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
 
-__all__ = ["CustomEstimator", "Estimate", "Estimator", "nonzero_width", "spread_over"]
+__all__ = ["CustomEstimator", "Estimate", "Estimator"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A fit, over all d features: what an explanation is made of.
+    """A fit over all d features and k outputs: what an explanation is made of.
 
-    Attributes
-    ----------
-    belief
-        Posterior of the importances.
-    error, r2
-        Error uncertainty and weighted R² of the linear explanation, ``(k,)``.
-    exact
-        Whether nothing is uncertain.
-    posterior
-        Name of the kind of posterior.
-    intercept, local_prediction
-        ``(k,)`` intercept of the explanation, and what it predicts at the instance.
-    selected
-        ``(d, k)``: features of the explanation (``features=K`` keeps some only).
-    notes
-        What else a reader should know.
-    unidentified
-        ``(d,)``: features that no number of queries can measure; ``None``: there are none.
+    ``error``, ``r2``, ``intercept`` and ``local_prediction`` (the prediction at the instance) are
+    those of the linear explanation, ``(k,)`` each. ``exact`` says that nothing is uncertain,
+    ``posterior`` names the kind of posterior. ``selected (d, k)`` are the features that
+    ``features=K`` kept; ``unidentified (d,)`` those that no number of queries can measure, ``None``
+    if there are none. ``notes`` are for the reader of the explanation.
     """
 
     belief: Belief
@@ -57,16 +43,16 @@ class Estimate:
 
     @property
     def for_rules(self) -> Estimate:
-        """The estimate as stopping rules see it: unidentified features have no width."""
+        """The estimate for stopping rules, which ignore unidentified features: zero width."""
         if self.unidentified is None or not self.unidentified.any():
             return self
-        seen = ~self.unidentified[:, None]
-        scale = self.belief.scale * (seen & seen.T)[:, :, None]
+        known = ~self.unidentified[:, None]
+        scale = self.belief.scale * (known & known.T)[:, :, None]
         return replace(self, belief=replace(self.belief, scale=scale))
 
     @classmethod
     def unknown(cls, d: int, k: int) -> Estimate:
-        """Return what is known before the first fit: nothing."""
+        """Return the estimate before the first fit: infinite widths."""
         scale = np.zeros((d, d, k))
         scale[np.arange(d), np.arange(d)] = np.inf
         nan = np.full(k, np.nan)
@@ -83,22 +69,17 @@ class Estimate:
 
 
 class Estimator(ABC):
-    """Turns the history of a run into an estimate. Used by one run only.
+    """Turns the history that a design made into an estimate. Used by one run only."""
 
-    Parameters
-    ----------
-    design
-        The perturbations that the history holds.
-    options
-        With sampler and prior resolved.
-    context
-        What the rows of a batch share.
-    """
-
-    def __init__(self, design: Design, options: Options, context: Context) -> None:
-        self.options, self.context = options, context
-        self.prior = Prior() if options.prior is None else options.prior
-        self.d = design.d
+    def __init__(self, design: Design) -> None:
+        self.design: Design = design
+        self.d, self.options, self.context = design.d, design.options, design.context
+        self.origin = np.asarray(getattr(design, "origin", np.ones(self.d)))
+        """The instance as a row of the design, ``(d,)``."""
+        self.active = np.asarray(getattr(design, "active", np.ones(self.d, dtype=np.bool_)))
+        """Which of all features are the d that take part."""
+        prior = Prior() if self.options.prior is None else self.options.prior
+        self.prior = prior if self.active.all() else prior.only(self.active)
         self.sequential = False
         """Whether the run may stop at any of several looks; set by the run."""
 
@@ -109,7 +90,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def fit(self, h: History) -> Estimate | None:
-        """Fit the history; ``None`` if that is too little."""
+        """Fit the history; ``None`` if it holds too little."""
 
     def predictive(self, h: History) -> Predictive | None:
         """Return the posterior that an adaptive sampler reads."""
@@ -117,9 +98,38 @@ class Estimator(ABC):
         return None
 
     def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
-        """Return how many more queries these widths take; ``None`` if that cannot be told."""
+        """Return how many more queries these widths take; ``None`` if that is unknown."""
         del h, limits, level
         return None
+
+    def estimate(
+        self,
+        belief: Belief,
+        error: ErrorPosterior,
+        r2: Floats,
+        intercept: Floats,
+        posterior: str,
+        *,
+        selected: Masks | None = None,
+        notes: tuple[str, ...] = (),
+        unidentified: Masks | None = None,
+    ) -> Estimate:
+        """Return the estimate of all features, given a belief about the d that take part."""
+        chosen = np.ones((len(self.active), belief.k), dtype=np.bool_)
+        if selected is not None:
+            chosen[~self.active], chosen[self.active] = False, selected
+        return Estimate(
+            spread_over(belief, self.active),
+            error,
+            r2,
+            posterior == "exact",
+            posterior,
+            intercept,
+            np.asarray(intercept + self.origin @ belief.mean),
+            chosen,
+            notes,
+            unidentified,
+        )
 
 
 class CustomEstimator(Estimator):
@@ -131,45 +141,30 @@ class CustomEstimator(Estimator):
     added.
     """
 
-    def __init__(self, design: Design, options: Options, context: Context) -> None:
-        super().__init__(design, options, context)
-        self.own: Any = options.posterior
-        self.active = np.asarray(getattr(design, "active", np.ones(self.d, dtype=np.bool_)))
-
     @property
     def minimum(self) -> int:
-        """What the object says, or 4."""
-        return int(getattr(self.own, "minimum", 4))
+        """The object's own minimum, or 4."""
+        return int(getattr(self.options.posterior, "minimum", 4))
 
     def fit(self, h: History) -> Estimate | None:
         """Ask the object for its belief."""
         if h.full is None or h.rows.n == 0:
             return None
+        masks, y = h.rows.design(), h.rows.y()
         base = np.zeros(len(h.full)) if h.base is None else h.base
-        belief = self.own.fit(h.rows.design(), h.rows.y(), base, h.full)
-        k = len(h.full)
-        name = str(getattr(self.own, "name", type(self.own).__name__))
-        residual = h.rows.y() - base - h.rows.design() @ belief.mean
-        rss, spread = (residual**2).sum(axis=0), (len(residual) * h.rows.y().var(axis=0))
+        custom: Any = self.options.posterior
+        belief = custom.fit(masks, y, base, h.full)
+        rss = ((y - base - masks @ belief.mean) ** 2).sum(axis=0)
         return Estimate(
             spread_over(belief, self.active),
-            ErrorPosterior(float(h.rows.n), np.sqrt(rss / h.rows.n)),
-            r_squared(rss, spread),
+            ErrorPosterior(float(len(y)), np.sqrt(rss / len(y))),
+            r_squared(rss, len(y) * y.var(axis=0)),
             exact=False,
-            posterior=name,
+            posterior=str(getattr(custom, "name", type(custom).__name__)),
             intercept=base,
             local_prediction=base + belief.mean.sum(axis=0),
-            selected=np.ones((len(self.active), k), dtype=np.bool_),
+            selected=np.ones((len(self.active), len(base)), dtype=np.bool_),
         )
-
-
-def selection_note(keep: int | None, d: int, *, shares: bool = False) -> tuple[str, ...]:
-    """Return the notes of an explanation that kept some features only."""
-    if keep is None or keep >= d:
-        return ()
-    note = f"{keep} of {d} features, chosen on the same queries: intervals are widened for that"
-    all_of_it = "these share all of f(x) − base: not the Shapley values among all features"
-    return (note, all_of_it) if shares else (note,)
 
 
 def r_squared(rss: Floats, spread: Floats) -> Floats:
@@ -184,12 +179,12 @@ def nonzero_width(belief: Belief, full: Floats) -> Belief:
     scale = belief.scale.copy()
     i = np.arange(len(scale))
     scale[i, i] = np.maximum(scale[i, i], least)
-    return Belief(belief.mean, scale, belief.dof)
+    return replace(belief, scale=scale)
 
 
 def spread_over(belief: Belief, active: Masks) -> Belief:
     """Put the belief about the active features among all d; the others are exactly zero."""
-    if bool(np.all(active)):
+    if active.all():
         return belief
     d, k = len(active), belief.mean.shape[1]
     i = np.flatnonzero(active)

@@ -23,15 +23,7 @@ from credex.posteriors.student import quantile
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats
 
-__all__ = [
-    "Forecast",
-    "forecast_of",
-    "linear_spread",
-    "met_forecast",
-    "perturbations_to_go",
-    "shapley_spread",
-    "solve_forecast",
-]
+__all__ = ["Forecast", "perturbations_to_go"]
 
 UPPER_DECILE = 1.2815515655446004
 """90 % quantile of the normal distribution."""
@@ -94,117 +86,103 @@ class Forecast:
 
 def shapley_spread(p: ShapleyPosterior) -> Spread:
     """Spread of a Shapley regression after more units."""
-    g = p.geometry
-    layers = strata(g.masks.shape[1], paired=g.paired)
-    at = layers.index(g.masks)
-    often = np.ones(len(p.y)) if p.noise is None else p.noise.repeats
-    now = np.bincount(at, often, minlength=len(layers.count))
-    count = layers.count if p.noise is None else np.full(len(layers.count), np.inf)
-    # squared effect of each unit on each feature, residuals freed from the fit's own share
-    reach = ((g.masks - 0.5) @ g.v) ** 2  # (m, d)
-    free = np.maximum(1 - g.leverage, 1e-8)
-    square = p.residual**2 / free[:, None]
-    ends = np.zeros((g.masks.shape[1], p.y.shape[1]))
-    if p.noise is not None:  # what is left of a size asked in full is noise, asked less with time
-        thin = g.finite_population_correction[:, None]
-        square = thin * square + (1 - thin) * p.unit_noise
+    g, d, k = p.geometry, p.geometry.d, p.y.shape[1]
+    layers = strata(d, paired=g.paired)
+    stratum = layers.index(g.masks)
+    repeats, count = np.ones(len(p.y)), layers.count
+    # squared residuals made unbiased, and the squared influence of each unit on each feature
+    square = p.residual**2 / np.maximum(1 - g.leverage, 1e-8)[:, None]  # (m, k)
+    influence = ((g.masks - 0.5) @ g.v) ** 2  # (m, d)
+    ends = np.zeros((d, k))
+    if p.noise is not None:  # a stratum asked in full leaves noise, which repeats reduce
+        repeats, count = p.noise.repeats, np.full(len(layers.count), np.inf)
+        fpc = g.finite_population_correction[:, None]
+        square = fpc * square + (1 - fpc) * p.unit_noise
         ends = np.einsum("iik->ik", p.anchor_share(p.noise))
-    u2 = square * g.unit_weights[:, None] ** 2  # (m, k)
-    fixed = np.zeros((g.masks.shape[1], p.y.shape[1]))
-    lam = g.prior.precisions(g.masks.shape[1])
-    if np.any(lam > 0):
-        pull = lam[:, None] * (p.mean - g.prior.means(len(lam))[:, None])
-        fixed = (g.v**2) @ pull**2
-
-    shares = [reach * u2[:, j : j + 1] for j in range(p.y.shape[1])]
-    steady = _steady(reach.T @ u2, np.stack([s.T @ s for s in shares], axis=2))
-    asked = float(often.sum())
-    spent = float(g.leverage.sum())
-    spare = max(asked - spent, 1.0)
+    square *= g.unit_weights[:, None] ** 2
+    precisions = g.prior.precisions(d)[:, None]
+    bias = g.v**2 @ (precisions * (p.mean - g.prior.means(d)[:, None])) ** 2
+    terms = [influence * square[:, j : j + 1] for j in range(k)]
+    shrink = _shrinkage(influence.T @ square, np.stack([t.T @ t for t in terms], axis=2))
+    now = np.bincount(stratum, repeats, minlength=len(count))
+    asked, parameters = float(repeats.sum()), float(g.leverage.sum())
 
     def spread(units: float) -> tuple[Floats, float]:
-        later = _fill(layers.mass, count, units)
-        later = np.maximum(later, np.minimum(now, count))
-        thin = np.maximum(1 - later / count, 0.0)
-        shrink = (now / np.maximum(later, 1e-12))[at]
-        variance = reach.T @ (u2 * (thin[at] * shrink)[:, None])
-        variance = steady(variance) + fixed * (asked / units) ** 2 + ends * asked / units
-        return np.sqrt(variance), max(p.dof * (units - spent) / spare, 1.0)
+        later = np.maximum(_fill(layers.mass, count, units), np.minimum(now, count))
+        fpc = np.maximum(1 - later / count, 0.0)
+        factor = (fpc * now / np.maximum(later, 1e-12))[stratum]
+        variance = shrink(influence.T @ (square * factor[:, None]))
+        variance += bias * (asked / units) ** 2 + ends * asked / units
+        dof = p.dof * (units - parameters) / max(asked - parameters, 1.0)
+        return np.sqrt(variance), max(dof, 1.0)
 
     return spread
 
 
-def _steady(variance: Floats, fourth: Floats) -> Callable[[Floats], Floats]:
-    """Return what draws the features' variances together as far as they differ by luck.
-
-    A forecast is about the widest interval, and the largest of several noisy variances is too
-    large on average. ``variance (d, k)`` is a sum over rows and ``fourth (d, d, k)`` the sum of
-    the products of two features' shares in it: together they say how much of the differences
-    between the features is luck. What luck they have in common makes no difference.
-    """
-    seen, due = np.zeros(variance.shape[1]), np.zeros(variance.shape[1])
-    for j, v in enumerate(variance.T):
-        some = v > 0
-        if some.any():
-            luck = fourth[:, :, j][np.ix_(some, some)] / np.outer(v[some], v[some])
-            seen[j] = np.log(v[some]).var()
-            due[j] = luck.diagonal().mean() - luck.mean()
-    real = np.where(seen > 0, np.clip(1 - due / np.where(seen > 0, seen, 1.0), 0.0, 1.0), 1.0)
-
-    def steady(later: Floats) -> Floats:
-        out = later.copy()
-        for j in range(later.shape[1]):
-            some = later[:, j] > 0
-            if some.any():
-                middle = later[some, j].mean()
-                out[some, j] = middle * (later[some, j] / middle) ** real[j]
-        return out
-
-    return steady
-
-
-def _fill(mass: Floats, count: Floats, units: float) -> Floats:
-    """Share ``units`` over strata in proportion to ``mass``, none beyond its ``count``."""
-    out = np.zeros(len(mass))
-    live = np.ones(len(mass), dtype=np.bool_)
-    left = units
-    while left > 1e-9 and live.any():
-        share = left * mass * live / (mass * live).sum()
-        over = live & (out + share >= count)
-        if not over.any():
-            return np.asarray(out + share)
-        left -= float((count - out)[over].sum())
-        out[over] = count[over]
-        live &= ~over
-    return out
-
-
-def linear_spread(p: LinearPosterior, most: float, *, robust: bool) -> Spread:
-    """Spread of a linear surrogate after more rows; ``most``: rows that there are."""
-    lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
-    gram = p.gram
-    # residuals freed from the fit's own share, their mean hat value, sums for `_steady`
-    meat, hat, fourth = p.projected_meat()
-    second = np.stack([np.einsum("ij,jl,il->i", p.v, meat[:, :, j], p.v) for j in range(p.k)], 1)
-    steady = _steady(second, fourth)
-    parameters = p.n - p.robust_dof if robust else 0.0
+def linear_spread(p: LinearPosterior, max_rows: float, *, robust: bool) -> Spread:
+    """Spread of a linear surrogate after more rows, of ``max_rows`` that there are."""
+    precisions, m = p.prior.precisions(p.d), p.prior.means(p.d)[:, None]
+    meat, leverage, products = p.projected_meat()
+    shrink = _shrinkage(_sandwich(p.v, meat), products)
+    parameters = p.n - p.robust_dof
     noise = p.noise_variance()
 
     def spread(n: float) -> tuple[Floats, float]:
-        k = n / p.n
-        v = np.linalg.inv(k * gram + np.diag(lam))
+        growth = n / p.n
+        v = np.asarray(np.linalg.inv(growth * p.gram + np.diag(precisions)), dtype=np.float64)
         if not robust:
-            scale2 = noise + np.sum(lam[:, None] * (p.mean - m[:, None]) ** 2, axis=0) / n
+            scale2 = noise + precisions @ (p.mean - m) ** 2 / n
             return np.sqrt(np.outer(np.diag(v), scale2)), max(n - 1, 1.0)
-        thin = max(1 - n / most, 0.0)
-        grown = k * thin * meat / max(1 - hat / k, 1e-8)
-        bias = v @ (lam[:, None] * (p.mean + p.bias - m[:, None]))
-        variance = np.stack(
-            [np.einsum("ij,jl,il->i", v, grown[:, :, j], v) for j in range(p.k)], axis=1
-        )
-        return np.sqrt(steady(variance) + bias**2), max(n - parameters, 1.0)
+        fpc = max(1 - n / max_rows, 0.0)
+        grown = growth * fpc * meat / max(1 - leverage / growth, 1e-8)
+        bias = v @ (precisions[:, None] * (p.mean + p.bias - m))
+        return np.sqrt(shrink(_sandwich(v, grown)) + bias**2), max(n - parameters, 1.0)
 
     return spread
+
+
+def _sandwich(v: Floats, meat: Floats) -> Floats:
+    """Diagonals of V·meat·V, ``(d, k)``, for ``meat (d, d, k)``."""
+    return np.stack([np.vecdot(v @ layer, v) for layer in np.moveaxis(meat, 2, 0)], axis=1)
+
+
+def _shrinkage(variance: Floats, products: Floats) -> Callable[[Floats], Floats]:
+    """Return a function that shrinks the features' variances towards their mean.
+
+    A forecast is about the widest interval, and the largest of several estimated variances is too
+    large on average. ``variance (d, k)`` is a sum over rows, and ``products (d, d, k)`` sums the
+    products of two features' terms in it: together they tell how much of the spread of the log
+    variances is estimation error. Errors that all features have in common do not count.
+    """
+    exponent = np.ones(variance.shape[1])
+    for j, column in enumerate(variance.T):
+        positive = column > 0
+        v = column[positive]
+        observed = np.log(v).var() if len(v) else 0.0
+        if observed > 0:
+            error = products[:, :, j][np.ix_(positive, positive)] / np.outer(v, v)
+            expected = error.diagonal().mean() - error.mean()
+            exponent[j] = np.clip(1 - expected / observed, 0.0, 1.0)
+
+    def shrink(later: Floats) -> Floats:
+        positive = later > 0
+        mean = later.sum(axis=0, where=positive) / np.maximum(positive.sum(axis=0), 1)
+        ratio = np.divide(later, mean, out=np.ones_like(later), where=positive)
+        return np.where(positive, mean * ratio**exponent, later)
+
+    return shrink
+
+
+def _fill(mass: Floats, count: Floats, units: float) -> Floats:
+    """Distribute ``units`` over strata in proportion to ``mass``, none beyond its ``count``."""
+    free = np.ones(len(mass), dtype=np.bool_)
+    while free.any():
+        share = (units - count[~free].sum()) * mass / mass[free].sum()
+        full = free & (share >= count)
+        if not full.any():
+            return np.where(free, share, count)
+        free &= ~full
+    return count
 
 
 def solve_forecast(
@@ -216,63 +194,53 @@ def solve_forecast(
     limits: Width | RelativeWidth,
     level: float,
     per_unit: int = 1,
-    most: float = np.inf,
+    max_units: float = np.inf,
 ) -> Forecast:
-    """Return the forecast of a run with importances ``mean`` after ``units`` of ``most`` units."""
+    """Find the units at which every interval of ``mean (d, k)`` is narrow enough.
+
+    ``units`` of ``max_units`` were asked; one is ``per_unit`` queries.
+    """
     allowed = np.asarray(limits.limits(mean))
 
-    def met(n: float, inflate: float) -> bool:
+    def met(n: float, inflation: float) -> bool:
         scale, dof = spread(n)
-        return bool(np.all(2 * quantile(level, dof) * scale * inflate <= allowed))
+        return bool(np.all(2 * quantile(level, dof) * scale * inflation <= allowed))
 
     _, dof = spread(float(units))
     # a residual variance from dof values is known to about ±√(2/dof); heavy tails: half more
-    wobble = np.sqrt(1 + 1.5 * UPPER_DECILE * np.sqrt(2 / max(dof, 1.0)))
-    total = [_reach(partial(met, inflate=f), float(units), most) for f in (1 / wobble, 1.0, wobble)]
-    low, more, high = (max(np.ceil(t - units), 0.0) * per_unit for t in total)
-    return forecast_of(h, more, (low, high), limits=limits, allowed=allowed, level=level)
+    error = np.sqrt(1 + 1.5 * UPPER_DECILE * np.sqrt(2 / max(dof, 1.0)))
+
+    def more(inflation: float) -> float:
+        total = _bisect(partial(met, inflation=inflation), float(units), max_units)
+        return float(max(np.ceil(total - units), 0.0) * per_unit)
+
+    return forecast_of(h, limits, level, (more(1.0), more(1 / error), more(error)))
+
+
+def _bisect(met: Callable[[float], bool], low: float, most: float) -> float:
+    """Fewest rows ≥ ``low`` at which ``met`` holds; infinite if none below `MAX_ROWS`."""
+    high = low
+    while not met(high):
+        if high >= min(most, MAX_ROWS):
+            return most
+        low, high = high, min(2 * high, most, MAX_ROWS)
+    while high - low >= 0.5:
+        middle = np.sqrt(low * high)
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high
 
 
 def forecast_of(
     h: History,
-    queries: float,
-    between: tuple[float, float],
-    *,
     limits: Width | RelativeWidth,
-    allowed: Floats,
     level: float,
+    more: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Forecast:
-    """Return a forecast of so many ``queries``, in rows and seconds at the cost so far."""
-    rows = h.n_model_rows / max(h.n_queries, 1)
-    seconds = h.model_seconds / max(h.n_queries, 1)
-    width = limits.width if isinstance(limits, Width) else float(allowed.min())
-    return Forecast(queries, *between, queries * rows, queries * seconds, h.n_queries, width, level)
-
-
-def met_forecast(h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-    """Return the forecast of a run that needs nothing more."""
-    width = limits.width if isinstance(limits, Width) else 0.0
-    return Forecast(0.0, 0.0, 0.0, 0.0, 0.0, h.n_queries, width, level)
-
-
-def _reach(met: Callable[[float], bool], low: float, most: float) -> float:
-    """Fewest rows ≥ ``low`` at which ``met`` holds; infinite if none below `MAX_ROWS`."""
-    if met(low):
-        return low
-    high = low
-    while high < min(most, MAX_ROWS):
-        high = min(high * 2, most, MAX_ROWS)
-        if met(high):
-            break
-        low = high
-    else:
-        return most if np.isfinite(most) else np.inf
-    for _ in range(40):
-        middle = np.sqrt(low * high)
-        if high - low < 0.5:
-            break
-        low, high = (low, middle) if met(middle) else (middle, high)
-    return high
+    """Return a forecast of ``more`` queries (expected, low, high), at the cost of those so far."""
+    each = more[0] / max(h.n_queries, 1)
+    rows, seconds = each * h.n_model_rows, each * h.model_seconds
+    width = limits.width if isinstance(limits, Width) else limits.share
+    return Forecast(*more, rows, seconds, h.n_queries, width, level)
 
 
 def perturbations_to_go(
@@ -301,8 +269,7 @@ def perturbations_to_go(
     """
     w = check_width(width)
     if isinstance(w, tuple):
-        msg = "perturbations_to_go takes one width"
-        raise InputError(msg)
+        raise InputError("perturbations_to_go takes one width")
     z = quantile(check_level(level), np.inf)
     weight = posterior.moments.weight / posterior.n if mean_proximity is None else mean_proximity
     s2 = float(np.max(posterior.s2))

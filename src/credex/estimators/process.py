@@ -6,11 +6,10 @@ from abc import abstractmethod
 
 import numpy as np
 
-from credex.designs.design import Context, Design
-from credex.estimators.base import Estimator
+from credex.designs.design import Design
+from credex.estimators.base import Estimator, r_squared
 from credex.estimators.forecast import Forecast, forecast_of
 from credex.history import History
-from credex.options import Options
 from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.functionals import Functional
 from credex.posteriors.kernel import Kernel
@@ -18,9 +17,9 @@ from credex.posteriors.process import Observations, ProcessPosterior
 from credex.posteriors.student import quantile
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Design as Rows
-from credex.typing import Floats, Masks
+from credex.typing import Floats, Weights
 
-__all__ = ["LOOK_AHEAD", "ProcessEstimator"]
+__all__ = ["LOOK_AHEAD", "ProcessEstimator", "rows_to_go", "width_ratio"]
 
 LOOK_AHEAD = 400
 """Units a forecast looks ahead before it extrapolates."""
@@ -29,18 +28,14 @@ LOOK_AHEAD = 400
 class ProcessEstimator(Estimator):
     """An estimator with a Gaussian process, fitted again when rows were added."""
 
-    def __init__(self, design: Design, options: Options, context: Context) -> None:
-        super().__init__(design, options, context)
-        self.kernel: Kernel | None = None
-        self._last: tuple[int, ProcessPosterior] | None = None
-        active = getattr(design, "active", np.ones(self.d, dtype=np.bool_))
-        prior = self.prior.only(active)
-        self.expected, self.ease = prior.means(self.d), prior.eases(self.d)
+    max_rows: float = np.inf
+    """Rows that the process is fitted on; later ones do not change it."""
 
-    @property
-    def max_rows(self) -> int | None:
-        """Rows that the process is fitted on; ``None``: all."""
-        return None
+    def __init__(self, design: Design) -> None:
+        super().__init__(design)
+        self.kernel: Kernel | None = None
+        self._last: tuple[float, ProcessPosterior] | None = None
+        self._prior_variances = self.prior.eases(self.d)
 
     @abstractmethod
     def observations(self, h: History) -> Observations:
@@ -51,67 +46,80 @@ class ProcessEstimator(Estimator):
     ) -> Observations:
         """Return rows with the prior and the noise of this estimator."""
         return Observations(
-            *(functional, masks, y),
+            functional,
+            masks,
+            y,
             coordinates=coordinates,
-            expected=self.expected,
-            ease=self.ease,
+            expected=self.prior.means(self.d),
+            ease=self._prior_variances,
             noisy=self.options.noisy,
         )
 
     def noise(self, h: History) -> Floats | None:
-        """Variance of an output asked again, ``(k,)``, where that is known."""
+        """Variance of an output asked again, ``(k,)``; ``None`` if that is unknown."""
         del h
         return None
 
-    def known_gp(self, h: History) -> ProcessPosterior | None:
-        """Return the process of this history if it was fitted already."""
-        n = h.rows.n if self.max_rows is None else min(h.rows.n, self.max_rows)
-        return self._last[1] if self._last is not None and self._last[0] == n else None
-
     def gp(self, h: History) -> ProcessPosterior:
-        """Return the process of this history; within a run from the last kernel on."""
-        known = self.known_gp(h)
-        if known is None:
-            known = ProcessPosterior.fit(
+        """Return the process of this history; within a run the search starts at the last kernel."""
+        n = min(h.rows.n, self.max_rows)
+        if self._last is None or self._last[0] != n:
+            fitted = ProcessPosterior.fit(
                 self.observations(h),
                 start=self.kernel if self.sequential else None,
                 looks=self.sequential,
                 noise=self.noise(h),
             )
-            n = h.rows.n if self.max_rows is None else min(h.rows.n, self.max_rows)
-            self._last, self.kernel = (n, known), known.kernel
-        return known
+            self._last, self.kernel = (n, fitted), fitted.kernel
+        return self._last[1]
 
-    def error_of(self, rss: Floats, n: int) -> ErrorPosterior:
-        """Posterior of the error from the weighted residual sum of squares of n rows."""
-        p = self.prior
-        dof = p.n0 + n
-        return ErrorPosterior(dof, np.sqrt((p.n0 * p.sigma0_sq + rss) / dof))
+    def misfit(self, y: Floats, fitted: Floats, w: Weights) -> tuple[ErrorPosterior, Floats]:
+        """Posterior of the error of the linear explanation ``fitted (n, k)``, and weighted R²."""
+        rss, spread = w @ (y - fitted) ** 2, w @ (y - w @ y / w.sum()) ** 2
+        dof = self.prior.n0 + len(y)
+        scale = np.sqrt((self.prior.n0 * self.prior.sigma0_sq + rss) / dof)
+        return ErrorPosterior(dof, scale), r_squared(rss, spread)
 
-    def forecast_masks(
+    def forecast_singles(
         self,
         h: History,
         belief: Belief,
         limits: Width | RelativeWidth,
         level: float,
         *,
-        coming: Masks | None,
-        unasked: float,
+        look_ahead: bool,
     ) -> Forecast:
-        """Forecast from what the ``coming (m, d)`` masks would leave of the variances.
+        """Forecast for masks asked one by one.
 
-        Beyond them, and where there are none, widths are taken to fall with the root of the rows.
+        ``look_ahead``: by what the next masks will leave of the variances; else, as if widths fell
+        with the root of the rows.
         """
-        state = self.gp(h).state
-        allowed = np.asarray(limits.limits(belief.mean))
-        now = 2 * quantile(level, belief.dof) * belief.deviation
-        more, ratio = 0.0, float(np.max(now / allowed))
-        if ratio > 1 and coming is not None and len(coming) and state is not None:
-            left = np.sqrt(state.shares_left(coming))
-            met = np.all(left[:, :, None] * now <= allowed, axis=(1, 2))
-            more = float(np.argmax(met) + 1) if met.any() else float(len(coming))
-            ratio = 0.0 if met.any() else float(np.max(left[-1][:, None] * now / allowed))
-        more += max(np.ceil((h.rows.n + more) * (ratio**2 - 1)), 0.0)
-        more = float(min(more, unasked))
-        between = (0.6 * more, 1.5 * more)
-        return forecast_of(h, more, between, limits=limits, allowed=allowed, level=level)
+        shares, state = np.empty((0, self.d)), self.gp(h).state
+        ratio, left = width_ratio(belief, limits, level), self.design.unasked(h)
+        if look_ahead and state is not None and left >= 1 and np.any(ratio > 1):
+            with self.context.lock:
+                masks = self.design.fresh_stream(h).take(int(min(LOOK_AHEAD, left))).design
+            shares = state.shares_left(masks)
+        more = min(np.ceil(rows_to_go(ratio, shares, h.rows.n)), left)
+        return forecast_of(h, limits, level, (more, 0.6 * more, 1.5 * more))
+
+
+def width_ratio(belief: Belief, limits: Width | RelativeWidth, level: float) -> Floats:
+    """Widths of the intervals over the widths allowed, ``(d, k)``."""
+    width = 2 * quantile(level, belief.dof) * belief.deviation
+    allowed = np.asarray(limits.limits(belief.mean))
+    return np.divide(width, allowed, out=np.where(width > 0, np.inf, 0.0), where=allowed > 0)
+
+
+def rows_to_go(ratio: Floats, shares: Floats, n: int, unit: int = 1) -> float:
+    """Rows, after n, until widths that are ``ratio (d, k)`` of those allowed are narrow enough.
+
+    The next units, of ``unit`` rows each, leave ``shares (m, d)`` of the variances. Beyond them
+    widths are taken to fall with the root of the rows.
+    """
+    later = np.sqrt(shares)[:, :, None] * ratio
+    met = np.all(later <= 1, axis=(1, 2))
+    if met.any():
+        return float(unit * (np.argmax(met) + 1))
+    last = float(np.max(later[-1] if len(later) else ratio))
+    return (n + unit * len(later)) * max(last, 1.0) ** 2 - n

@@ -1,49 +1,61 @@
-"""BayesSHAP with a Gaussian process over masks: far fewer queries for the same error."""
+"""BayesSHAP with a Gaussian process over masks: far fewer queries for the same error.
+
+The process is fitted on the first `PROCESS_UNITS` units. Beyond them it is a control variate: every
+later unit is drawn at random, and a Shapley regression of the process's residuals there corrects
+its importances. Both are weighted by their precision, at a cost of O(N).
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 
+from credex.auto import Prospect, switch_reason, worth_fitting
 from credex.designs.coalitions import PROCESS_UNITS, CoalitionDesign
-from credex.designs.design import Context
-from credex.designs.samplers import Predictive, plan
+from credex.designs.samplers import Focused, Predictive, plan
 from credex.errors import InputError
-from credex.estimators.base import Estimate, nonzero_width, r_squared, spread_over
-from credex.estimators.control_variate import NOTE, corrected
+from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of
-from credex.estimators.noise import end_variance
-from credex.estimators.process import LOOK_AHEAD, ProcessEstimator
-from credex.estimators.shapley import ShapleyEstimator
+from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, rows_to_go, width_ratio
+from credex.estimators.shapley import ShapleyEstimator, end_variance
 from credex.history import History
-from credex.options import Options
-from credex.posteriors import Belief, ErrorPosterior
+from credex.posteriors import Belief, ShapleyPosterior
+from credex.posteriors.functionals import Functional
 from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
-from credex.posteriors.process import Conditioned, Observations, ProcessPosterior, fit_kernel
-from credex.posteriors.shapley import strata
-from credex.posteriors.student import quantile
+from credex.posteriors.process import Conditioned, Observations, fit_kernel
+from credex.posteriors.shapley import Geometry, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
 
-__all__ = ["CoalitionProcess", "PairProcess"]
+__all__ = ["CoalitionProcess", "PairProcess", "Switch"]
 
 QUICK_STEPS = 15
 """Steps of the hyper-parameter search between batches; the last fit takes as many as it needs."""
 
+MIN_RESIDUALS = 30
+"""Later units from which the residuals are used."""
 
-class ShapleyProcess(ProcessEstimator):
-    """What the processes over pairs and over single coalitions share."""
+CONTROL_VARIATE = (
+    "Gaussian process on the first {n:,} queries, then a regression on what it leaves (a control "
+    "variate)"
+)
+"""Note on an estimate from more than `PROCESS_UNITS` units."""
+
+
+class CoalitionProcess(ProcessEstimator):
+    """Coalitions one by one, and a Gaussian process on v itself (full kernel)."""
 
     design: CoalitionDesign
+    n_ends = 2
+    """Rows of `points` for the empty and the full coalition; they come first."""
 
-    def __init__(self, design: CoalitionDesign, options: Options, context: Context) -> None:
-        super().__init__(design, options, context)
-        if options.features is not None or options.background_uncertainty:
-            msg = "features= and background_uncertainty= need posterior='linear'"
-            raise InputError(msg)
-        self.design = design
-        self.regression = ShapleyEstimator(design, options, context)
+    def __init__(self, design: CoalitionDesign) -> None:
+        super().__init__(design)
+        if self.options.features is not None or self.options.background_uncertainty:
+            raise InputError("features= and background_uncertainty= need posterior='linear'")
+        self.regression = ShapleyEstimator(design)
+        self.max_rows = np.inf if self.options.noisy else PROCESS_UNITS * design.unit
 
     @property
     def minimum(self) -> int:
@@ -51,32 +63,47 @@ class ShapleyProcess(ProcessEstimator):
         return int(min(4 + self.design.repeat_cost, self.design.everything))
 
     @property
-    def max_rows(self) -> int | None:
-        """Rows that the process is fitted on; ``None``: all."""
-        return None if self.options.noisy else PROCESS_UNITS * self.design.unit
+    def functional(self) -> Functional:
+        """The importances as a functional of the process."""
+        return ShapleyFromCoalitions(self.d)
 
-    def is_beyond(self, h: History) -> bool:
-        """Whether the next units belong to the control variate."""
-        return self.max_rows is not None and h.rows.n >= self.max_rows
-
-    @abstractmethod
     def points(self, h: History) -> tuple[Masks, Floats]:
-        """All masks and outputs that the process could be fitted on, the ends first."""
+        """Masks ``(n, d)`` and outputs ``(n, k)`` that the process could be fitted on."""
+        masks, y, _, _ = self.regression.units(h)
+        ends = np.array([[False] * self.d, [True] * self.d])
+        return np.vstack([ends, masks]), np.vstack([np.asarray(h.base), np.asarray(h.full), y])
 
-    @abstractmethod
+    def observations(self, h: History) -> Observations:
+        """Return the first units."""
+        masks, y = self.points(h)
+        n = None if self.options.noisy else PROCESS_UNITS + self.n_ends
+        return self.observed(self.functional, masks[:n], y[:n])
+
     def process_belief(self, h: History) -> Belief:
-        """Belief of the process alone."""
+        """Belief of the process alone, on the plane Σφ = f(x) − base."""
+        g, d = self.gp(h), self.d
+        full, base = np.asarray(h.full), np.asarray(h.base)
+        mean = g.mean + (full - base - g.mean.sum(axis=0)) / d  # rounding, or noise of the ends
+        if self.options.noisy:
+            return Belief(mean, g.scale, g.dof)
+        centre = np.eye(d) - 1 / d
+        scale = np.einsum("ij,jlk,lm->imk", centre, g.scale, centre)
+        i = np.arange(d)
+        scale[i, i] = np.maximum(scale[i, i], 1e-3 * g.scale[i, i])
+        return Belief(mean, scale, g.dof)
 
     def belief(self, h: History) -> tuple[Belief, bool]:
         """Belief about the importances, and whether later units corrected the process."""
         belief, state = self.process_belief(h), self.gp(h).state
-        if state is None or self.max_rows is None or h.rows.n <= self.max_rows:
+        if state is None or h.rows.n <= self.max_rows:
             return belief, False
         masks, y = self.points(h)
-        first = len(masks) - len(self.design.units(h)[0])
-        later = slice(first + PROCESS_UNITS, None)
+        later = slice(self.n_ends + PROCESS_UNITS, None)
         residual = np.asarray(y[later] - state.predict(masks[later]))
-        return corrected(belief, masks[first:], residual, paired=self.design.paired)
+        if len(residual) < max(MIN_RESIDUALS, self.d + 2):
+            return belief, False
+        units = masks[self.n_ends :]
+        return _corrected(belief, units, residual, paired=self.design.paired), True
 
     def fit(self, h: History) -> Estimate | None:
         """Fit the history."""
@@ -86,47 +113,43 @@ class ShapleyProcess(ProcessEstimator):
             return whole
         if h.rows.n < 2:
             return None
-        belief, over = self.belief(h)
+        belief, corrected = self.belief(h)
         if self.options.noisy:
             belief = nonzero_width(belief, h.full)
-        error, r2 = self._misfit(h, h.base, belief.mean)
-        return Estimate(
-            spread_over(belief, self.design.active),
-            error,
-            r2,
-            exact=False,
-            posterior="gp",
-            intercept=h.base,
-            local_prediction=h.base + belief.mean.sum(axis=0),
-            selected=np.ones((len(self.design.active), len(h.full)), dtype=np.bool_),
-            notes=(NOTE.format(n=self.max_rows),) if over else (),
-        )
-
-    def _misfit(self, h: History, base: Floats, phi: Floats) -> tuple[ErrorPosterior, Floats]:
-        """Error of the additive explanation ``phi (d, k)`` over the coalitions, and its R²."""
-        first, y, other, _ = self.regression.units(h)
+        masks, y, complement, _ = self.regression.units(h)
         layers = strata(self.d, paired=self.design.paired)
-        w = layers.weigh(layers.index(first))[0][:, None]
-        z = first.astype(np.float64)
-        if other is not None:
-            y, w, z = np.vstack([y, other]), np.vstack([w, w]), np.vstack([z, 1 - z])
-        rss = np.sum(w * (y - base - z @ phi) ** 2, axis=0)
-        spread = np.sum(w * (y - np.sum(w * y, axis=0) / w.sum()) ** 2, axis=0)
-        return self.error_of(rss, len(y)), r_squared(rss, spread)
+        w = layers.weigh(layers.index(masks))[0]
+        if complement is not None:
+            y, w, masks = np.vstack([y, complement]), np.tile(w, 2), np.vstack([masks, ~masks])
+        error, r2 = self.misfit(y, h.base + masks @ belief.mean, w)
+        notes = (CONTROL_VARIATE.format(n=self.max_rows),) if corrected else ()
+        return self.estimate(belief, error, r2, h.base, "gp", notes=notes)
+
+    def predictive(self, h: History) -> Predictive | None:
+        """Return the conditioned process."""
+        return None if h.rows.n < 2 else self.gp(h).state
 
     def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
-        """Widths after further units follow from the process: no value is needed."""
-        if self.design.is_complete(h):  # a noisy model's is a matter of averages
+        """Return how many more queries these widths take: needs no further values."""
+        if self.design.is_complete(h):  # of a noisy model, repeats still reduce the noise
             return self.regression.forecast(h, limits, level) if self.options.noisy else None
         return None if h.rows.n < 2 else self.look_ahead(h, limits, level)
 
-    @abstractmethod
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """Forecast of a process that is not complete."""
+        """See how far the next coalitions shrink the widths."""
+        ahead = h.rows.n < self.max_rows
+        return self.forecast_singles(h, self.belief(h)[0], limits, level, look_ahead=ahead)
 
 
-class PairProcess(ShapleyProcess):
+class PairProcess(CoalitionProcess):
     """Coalitions in pairs, and a Gaussian process on their half differences."""
+
+    n_ends = 1
+
+    @property
+    def functional(self) -> Functional:
+        """The importances as a functional of half differences."""
+        return ShapleyFromPairs(self.d, chosen=not self.design.uniform)
 
     def points(self, h: History) -> tuple[Masks, Floats]:
         """Masks ``(n, d)`` and half differences ``(n, k)``; row 0: the full and the empty mask."""
@@ -135,22 +158,16 @@ class PairProcess(ShapleyProcess):
             return masks, np.zeros((1, 1))
         half = (h.full - h.base)[None, :] / 2
         if h.rows.n >= 2:
-            first, y, other, _ = self.regression.units(h)
+            first, y, complement, _ = self.regression.units(h)
             masks = np.vstack([masks, first])
-            half = np.vstack([half, (y - (y if other is None else other)) / 2])
+            half = np.vstack([half, (y - np.asarray(complement)) / 2])
         return masks, half
-
-    def observations(self, h: History) -> Observations:
-        """Return the first pairs."""
-        n = None if self.options.noisy else PROCESS_UNITS + 1
-        masks, y = self.points(h)
-        functional = ShapleyFromPairs(self.d, chosen=not self.design.uniform)
-        return self.observed(functional, masks[:n], y[:n])
 
     def noise(self, h: History) -> Floats | None:
         """Variance of a half difference, from repeats of the ends, ``(k,)``."""
-        found = None if h.end_values is None else end_variance(h.end_values) / 2
-        return None if found is None or not np.isfinite(found).all() else found
+        if h.end_values is None or len(h.end_values) < 2:
+            return None
+        return end_variance(h.end_values) / 2
 
     def process_belief(self, h: History) -> Belief:
         """Belief of the process alone."""
@@ -158,11 +175,10 @@ class PairProcess(ShapleyProcess):
 
     def predictive(self, h: History) -> Predictive | None:
         """Return the conditioned process, after a quick fit if values came in since."""
-        if self.is_beyond(h):
+        if h.rows.n >= self.max_rows:
             return None
-        known = self.known_gp(h)
-        if known is not None and known.state is not None:
-            return known.state
+        if self._last is not None and self._last[0] == h.rows.n and self._last[1].state is not None:
+            return self._last[1].state
         data = self.observations(h)
         kernel = fit_kernel(data, start=self.kernel, max_iter=QUICK_STEPS)
         self.kernel = kernel if len(data.Y) > 1 else None
@@ -170,81 +186,78 @@ class PairProcess(ShapleyProcess):
 
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
         """Plan further focused pairs and see how far they shrink the widths."""
-        g, (belief, over) = self.gp(h), self.belief(h)
-        allowed = np.asarray(limits.limits(belief.mean))
-        width = 2 * quantile(level, belief.dof) * belief.deviation
-        if g.state is None:
-            queries = 0.0
-        elif over or self.is_beyond(h):  # from here on widths fall with the root of the pairs
-            ratio = float(np.max(width / allowed))
-            queries = min(max(h.rows.n * (ratio**2 - 1), 0.0), self.design.unasked(h))
-        else:
-            queries = self._queries_ahead(h, g, width, allowed)
-        between = (0.7 * queries, 1.5 * queries)
-        return forecast_of(h, queries, between, limits=limits, allowed=allowed, level=level)
+        state, more = self.gp(h).state, 0.0
+        if state is not None:
+            ratio, left = width_ratio(self.belief(h)[0], limits, level), self.design.unasked(h)
+            shares = np.empty((0, self.d))
+            if h.rows.n < self.max_rows and np.any(ratio > 1):
+                shares = self._shares_left(h, state, left)
+            more = min(rows_to_go(ratio, shares, h.rows.n, unit=2), left)
+        return forecast_of(h, limits, level, (more, 0.7 * more, 1.5 * more))
 
-    def _queries_ahead(
-        self, h: History, g: ProcessPosterior, now: Floats, allowed: Floats
-    ) -> float:
-        """Queries until widths ``now (d, k)`` shrink to ``allowed``."""
-        state, n = g.state, h.rows.n
-        if state is None or bool(np.all(now <= allowed)):
-            return 0.0
-        left = self.design.unasked(h)
+    def _shares_left(self, h: History, state: Conditioned, left: float) -> Floats:
+        """Shares ``(m, d)`` of the variances that the next focused pairs leave."""
         # a run goes no further than three times what it has before it looks again
-        ahead = min(LOOK_AHEAD, max(n // 2, 8)) if self.sequential else LOOK_AHEAD
+        ahead = min(LOOK_AHEAD, max(h.rows.n // 2, 8)) if self.sequential else LOOK_AHEAD
         with self.context.lock:
             units = self.design.fresh_stream(h).take(int(min(4 * ahead, left))).design[0::2]
-        steps = min(ahead, len(units))
-        if steps == 0:
-            return float(left)
-        _, gains = plan(state, units, steps)
-        start = np.maximum(np.diag(state.covariance), 1e-300)
-        after = np.maximum(1 - np.cumsum(gains, axis=0) / start, 1e-12)  # (steps, d)
-        met = np.all(np.sqrt(after)[:, :, None] * now <= allowed, axis=(1, 2))
-        if met.any():
-            return float(2 * (int(np.argmax(met)) + 1))
-        ratio = float(np.max(np.sqrt(after[-1])[:, None] * now / allowed))
-        return float(min(2 * ((n / 2 + steps) * ratio**2 - n / 2), left))
+        _, reductions = plan(state, units, ahead)
+        now = np.maximum(np.diag(state.covariance), 1e-300)
+        return np.maximum(1 - np.cumsum(reductions, axis=0) / now, 1e-12)
 
 
-class CoalitionProcess(ShapleyProcess):
-    """Coalitions one by one, and a Gaussian process on v itself (full kernel)."""
+def _corrected(belief: Belief, masks: Masks, residual: Floats, *, paired: bool) -> Belief:
+    """Correct the belief of the process by its residuals at later units.
 
-    def points(self, h: History) -> tuple[Masks, Floats]:
-        """Masks ``(n, d)`` and outputs ``(n, k)``; the first two are the empty and the full one."""
-        first, y, _, _ = self.regression.units(h)
-        ends = np.array([[False] * self.d, [True] * self.d])
-        return np.vstack([ends, first]), np.vstack([np.asarray(h.base), np.asarray(h.full), y])
+    ``masks (m, d)`` are all units asked, in order, and ``residual (m − PROCESS_UNITS, k)`` the
+    outputs of the later ones less what the process predicted.
+    """
+    d, k = belief.mean.shape
+    layers = strata(d, paired=paired)
+    stratum = layers.index(masks)
+    first, later = stratum[:PROCESS_UNITS], stratum[PROCESS_UNITS:]
+    early = np.bincount(first, minlength=len(layers.count)) / layers.count
+    # The process fits its own units, so residuals count for the rest of a stratum only; a stratum
+    # that was asked in full takes part with zeros.
+    done = np.flatnonzero(early[first] >= 1)
+    units = np.concatenate([masks[done], masks[PROCESS_UNITS:]])
+    r = np.concatenate([np.zeros((len(done), k)), (1 - early[later])[:, None] * residual])
+    zero = np.zeros(k)
+    geometry = Geometry.of(units, paired=paired, uniform=True)
+    found = ShapleyPosterior(geometry, r, -r if paired else None, zero, zero)
+    mean, scale = np.empty((d, k)), np.empty((d, d, k))
+    for j in range(k):  # precision-weighted: C of the process, V of the correction
+        C, V = belief.scale[:, :, j], found.scale_matrix[:, :, j]
+        gain = C @ np.linalg.pinv(C + V, hermitian=True)
+        mean[:, j] = belief.mean[:, j] + gain @ found.mean[:, j]
+        scale[:, :, j] = C - gain @ C
+        mean[:, j] += (belief.mean[:, j].sum() - mean[:, j].sum()) / d
+    i = np.arange(d)
+    scale[i, i] = np.maximum(scale[i, i], 0.0)
+    return Belief(mean, (scale + scale.swapaxes(0, 1)) / 2, belief.dof)
 
-    def observations(self, h: History) -> Observations:
-        """Return the first coalitions."""
-        masks, y = self.points(h)
-        n = None if self.options.noisy else PROCESS_UNITS + 2
-        return self.observed(ShapleyFromCoalitions(self.d), masks[:n], y[:n])
 
-    def process_belief(self, h: History) -> Belief:
-        """Belief on the plane Σφ = f(x) − base."""
-        g, d = self.gp(h), self.d
-        full, base = np.asarray(h.full), np.asarray(h.base)
-        mean = g.mean + (full - base - g.mean.sum(axis=0)) / d  # rounding, or noise of the ends
-        if self.options.noisy:
-            return Belief(mean, g.scale, g.dof)
-        centre = np.eye(d) - 1 / d
-        held = np.einsum("ij,jlk,lm->imk", centre, g.scale, centre)
-        i = np.arange(d)
-        held[i, i] = np.maximum(held[i, i], 1e-3 * g.scale[i, i])
-        return Belief(mean, held, g.dof)
+class Switch:
+    """``posterior="auto"`` on the way to a width: when the process replaces the regression.
 
-    def predictive(self, h: History) -> Predictive | None:
-        """Return the conditioned process."""
-        return None if h.rows.n < 2 else self.gp(h).state
+    Decided from forecasts and the cost of a query. Both read the same pairs, so nothing is asked
+    twice. No clock is read: `credex.auto` decides by the cost that was given.
+    """
 
-    def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """See how far the next coalitions shrink the widths."""
-        left = self.design.unasked(h)
-        with self.context.lock:
-            ahead = 0 if self.is_beyond(h) else int(min(LOOK_AHEAD, left))
-            coming = self.design.fresh_stream(h).take(ahead).design
-        belief = self.belief(h)[0]
-        return self.forecast_masks(h, belief, limits, level, coming=coming, unasked=left)
+    def __init__(self, design: CoalitionDesign, history: History, query_seconds: float) -> None:
+        options = replace(design.options, sampler=Focused(), posterior="gp")
+        self.design = CoalitionDesign(design.neighbourhood, options, design.context, history)
+        self.process = PairProcess(self.design)
+        self.process.sequential = True
+        self.query_seconds = query_seconds
+
+    def reason(
+        self, h: History, ceiling: int, limits: Width | RelativeWidth, forecast: Forecast
+    ) -> str | None:
+        """Why the process replaces the regression of this forecast; ``None``: not yet."""
+        left = ceiling - h.n_queries
+        now = Prospect(h.n_queries, left, forecast.queries, forecast.low, self.query_seconds)
+        if not worth_fitting(now):
+            return None
+        own = self.process.forecast(h, limits, forecast.level)
+        return None if own is None else switch_reason(now, own.queries)

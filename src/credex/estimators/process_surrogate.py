@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from credex.designs.design import Context
 from credex.designs.perturbations import PerturbationDesign
 from credex.errors import InputError
-from credex.estimators.base import Estimate, nonzero_width, r_squared
+from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast
-from credex.estimators.process import LOOK_AHEAD, ProcessEstimator
+from credex.estimators.process import ProcessEstimator
 from credex.estimators.surrogate import SurrogateEstimator
 from credex.history import History
 from credex.kernels import Exponential
-from credex.options import Options
-from credex.posteriors import Belief, ErrorPosterior
+from credex.posteriors import Belief
 from credex.posteriors.functionals import SurrogateOverPool
 from credex.posteriors.mask_functionals import SurrogateOverMasks
-from credex.posteriors.process import Observations, ProcessPosterior
+from credex.posteriors.process import Observations
 from credex.seeds import Purpose, child
 from credex.stopping import RelativeWidth, Width
-from credex.typing import Floats
 
 __all__ = ["SurrogateProcess"]
 
@@ -31,19 +28,19 @@ POOL = 10_000
 class SurrogateProcess(ProcessEstimator):
     """A process over masks, or over the perturbed rows of a table, projected on LIME's design."""
 
-    def __init__(self, design: PerturbationDesign, options: Options, context: Context) -> None:
-        super().__init__(design, options, context)
-        if options.sampler_name != "random":
-            msg = "posterior='gp' of BayesLIME goes with sampler='random'"
-            raise InputError(msg)
-        if options.features is not None or options.paper or not options.robust:
+    design: PerturbationDesign
+
+    def __init__(self, design: PerturbationDesign) -> None:
+        super().__init__(design)
+        o = self.options
+        if o.sampler_name != "random":
+            raise InputError("posterior='gp' of BayesLIME goes with sampler='random'")
+        if o.features is not None or o.paper or not o.robust:
             msg = "features=, recipe='paper' and robust=False need posterior='linear'"
             raise InputError(msg)
         if design.by_masks and not isinstance(design.kernel, Exponential):
-            msg = "posterior='gp' on masks needs an Exponential kernel"
-            raise InputError(msg)
-        self.design = design
-        self.regression = SurrogateEstimator(design, options, context)
+            raise InputError("posterior='gp' on masks needs an Exponential kernel")
+        self.regression = SurrogateEstimator(design)
 
     @property
     def minimum(self) -> int:
@@ -84,40 +81,25 @@ class SurrogateProcess(ProcessEstimator):
         if h.rows.n < self.d + 2:
             return None
         g, constant = self.gp(h), self.regression.unidentified(h)
-        scale, unknown = g.scale.copy(), np.flatnonzero(constant.never | constant.rare)
-        # nothing is known but the spread of the outputs
-        scale[unknown, unknown] = np.maximum(scale[unknown, unknown], h.rows.y().var(axis=0))
-        belief = Belief(g.mean, scale, g.dof)
+        belief, y = g.belief, h.rows.y()
+        if constant:  # nothing is known but the spread of the outputs
+            scale, i = g.scale.copy(), np.flatnonzero(constant.never | constant.rare)
+            scale[i, i] = np.maximum(scale[i, i], y.var(axis=0))
+            belief = Belief(g.mean, scale, g.dof)
         if self.options.noisy:
             belief = nonzero_width(belief, h.full)
-        error, r2 = self._misfit(h, g)
-        return Estimate(
-            belief,
-            error,
-            r2,
-            exact=False,
-            posterior="gp",
-            intercept=g.intercept,
-            local_prediction=np.asarray(g.intercept + self.design.origin @ g.mean),
-            selected=np.ones((self.d, len(g.intercept)), dtype=np.bool_),
-            notes=constant.notes,
-            unidentified=constant.never,
+        fitted = g.intercept + h.rows.design() @ g.mean
+        error, r2 = self.misfit(y, fitted, h.rows.w())
+        return self.estimate(
+            *(belief, error, r2, g.intercept),
+            "gp",
+            notes=constant.notes if constant else (),
+            unidentified=constant.never if constant else None,
         )
-
-    def _misfit(self, h: History, g: ProcessPosterior) -> tuple[ErrorPosterior, Floats]:
-        """Error of the linear explanation over what was asked, and its weighted R²."""
-        w, y = h.rows.w(), h.rows.y()
-        rss = w @ (y - g.intercept - h.rows.design() @ g.mean) ** 2
-        spread = w @ (y - w @ y / w.sum()) ** 2
-        return self.error_of(rss, h.rows.n), r_squared(rss, spread)
 
     def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """On masks looked ahead; on tables as if widths fell with the root of the rows."""
         if h.rows.n < self.d + 2 or self.regression.is_complete(h):
             return self.regression.forecast(h, limits, level)
-        coming, left = None, self.design.unasked(h)
-        if self.design.by_masks:
-            with self.context.lock:
-                coming = self.design.fresh_stream(h).take(int(min(LOOK_AHEAD, left))).design
-        belief = self.gp(h).belief
-        return self.forecast_masks(h, belief, limits, level, coming=coming, unasked=left)
+        look_ahead = self.design.by_masks
+        return self.forecast_singles(h, self.gp(h).belief, limits, level, look_ahead=look_ahead)

@@ -1,164 +1,108 @@
-"""``features=K``: choose features output by output, and fit again on those."""
+"""``features=K``: which K features an explanation keeps, and its importances of those."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Protocol
-
 import numpy as np
 
-from credex.designs.coalitions import CoalitionDesign
-from credex.estimators.selection import choose
-from credex.history import History
-from credex.options import Options
-from credex.posteriors import (
-    Belief,
-    ErrorPosterior,
-    ExactPosterior,
-    LinearPosterior,
-    ShapleyPosterior,
-)
-from credex.posteriors.shapley import Geometry, Noise
-from credex.typing import Floats, Masks, Outputs
+from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPosterior
+from credex.typing import Floats, Ints, Masks
 
-__all__ = ["Sparse", "sparse_exact_surrogate", "sparse_shapley", "sparse_surrogate"]
+__all__ = ["Sparse", "choose"]
 
-
-class _ShapleyFits(Protocol):
-    """A Shapley regression that can be fitted on some features only."""
-
-    design: CoalitionDesign
-    options: Options
-
-    def units(self, h: History) -> tuple[Masks, Outputs, Outputs | None, Noise | None]:
-        """Return the units of a history."""
-        ...
-
-    def geometry(self, masks: Masks, columns: Masks | None = None) -> Geometry:
-        """Return the factorisation of masks."""
-        ...
+MAX_FORWARD = 6
+"""``auto`` is forward selection up to this many features, highest weights above (as in lime)."""
 
 
 class Sparse:
-    """Importances of K features for each of k outputs, filled in output by output."""
+    """Importances of ``keep`` of d features, filled in output by output."""
 
-    def __init__(self, d: int, k: int) -> None:
+    def __init__(self, d: int, k: int, keep: int) -> None:
+        self.keep = keep
         self.mean, self.scale = np.zeros((d, k)), np.zeros((d, d, k))
         self.selected = np.zeros((d, k), dtype=np.bool_)
-        self.intercept, self.sigma, self.r2 = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.intercept, self.error_scale, self.r2 = np.zeros(k), np.zeros(k), np.zeros(k)
         self.dof = np.inf
 
-    def put(self, j: int, columns: Masks, belief: Belief, wider: float = 1.0) -> None:
-        """Put the belief about the chosen ``columns (d,)`` of output j, widened by a factor."""
+    def put(
+        self,
+        j: int,
+        columns: Masks,
+        fit: ShapleyPosterior | LinearPosterior | ExactPosterior,
+        belief: Belief,
+        wider: float,
+    ) -> None:
+        """Put the fit of output j on the chosen ``columns (d,)``, ``wider`` than its belief."""
         i = np.flatnonzero(columns)
         self.mean[i, j] = belief.mean[:, 0]
         self.scale[i[:, None], i, j] = belief.scale[:, :, 0] * wider**2
         self.selected[i, j] = True
         self.dof = min(self.dof, belief.dof)
+        self.error_scale[j], self.r2[j] = np.asarray(fit.error.scale)[0], np.asarray(fit.r2)[0]
+        if not isinstance(fit, ShapleyPosterior):
+            self.intercept[j] = np.asarray(fit.intercept)[0]
 
     @property
     def belief(self) -> Belief:
-        """The belief about all features."""
+        """Belief about all features; those not kept are zero."""
         return Belief(self.mean, self.scale, self.dof)
 
-
-def sparse_shapley(
-    estimator: _ShapleyFits, h: History, p: ShapleyPosterior | ExactPosterior | LinearPosterior
-) -> tuple[Belief, ErrorPosterior, Floats, Masks]:
-    """K features that share all of f(x) − base, refitted output by output."""
-    full, base = np.asarray(h.full), np.asarray(h.base)
-    d, o = estimator.design, estimator.options
-    masks, y, complement, noise = estimator.units(h)
-    whole = estimator.geometry(masks)
-    z = masks - 0.5 if d.paired else masks.astype(np.float64)
-    weighted = (z * whole.weights[:, None]).T
-    out = Sparse(d.d, len(full))
-    for j in range(len(full)):
-        at = slice(j, j + 1)
-        one = ShapleyPosterior(
-            whole,
-            y[:, at],
-            None if complement is None else complement[:, at],
-            base[at],
-            (full - base)[at],
-            None if noise is None else replace(noise, variance=noise.variance[at]),
-        )
-        columns = choose(
-            weighted @ z,
-            (weighted @ one.response)[:, 0],
-            np.asarray(p.mean)[:, j],
-            keep=o.features or d.d,
-            method=o.selection,
-        )
-        small = replace(one, geometry=estimator.geometry(masks, columns))
-        wider = 1.0
-        if one.scale_matrix.any():
-            wider = one.belief.selection_factor(0, int(columns.sum()), o.level)
-        out.put(j, columns, small.belief, wider)
-        out.sigma[j], out.r2[j] = np.asarray(small.error.scale)[0], small.r2[0]
-    selected = np.zeros((len(d.active), len(full)), dtype=np.bool_)
-    selected[d.active] = out.selected
-    return out.belief, replace(p.error, scale=out.sigma), out.r2, selected
+    @property
+    def note(self) -> str:
+        """Note for the reader of the explanation."""
+        count = f"{self.keep} of {len(self.mean)} features"
+        return f"{count}, chosen on the same queries: intervals are widened for that"
 
 
-def sparse_surrogate(
-    h: History,
-    p: LinearPosterior,
-    options: Options,
-    believe: Callable[[LinearPosterior], Belief],
-    whole: Belief,
-) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
-    """K features of a linear surrogate, refitted output by output.
+def choose(
+    gram: Floats, moment: Floats, mean: Floats, *, keep: int, method: str, ridge: float = 0.0
+) -> Masks:
+    """Return which ``keep`` features of one output to keep, ``(d,)``.
 
-    ``believe(posterior)`` gives the belief of a fit, ``whole`` is that of all features.
+    From ZᵀWZ ``(d, d)`` and ZᵀWy ``(d,)``, weighted and centred, and the ``mean (d,)`` of the full
+    fit. ``"forward"`` takes greedily what explains most, with ``ridge`` on the diagonal;
+    ``"highest"`` the largest |φ̂|; ``"lasso"`` the first ones on the lasso path; ``"auto"`` is
+    forward up to 6, else highest; ``"none"`` keeps all.
     """
-    keep = options.features or p.d
-    design, y, w = h.rows.design(), h.rows.y(), h.rows.w()
-    m, ridge = p.moments, float(np.mean(p.prior.precisions(p.d)))
-    out = Sparse(p.d, p.k)
-    for j in range(p.k):
-        columns = choose(
-            m.zz,
-            m.zy[:, j] * m.output_scale[j],
-            p.mean[:, j],
-            keep=keep,
-            method=options.selection,
-            ridge=ridge,
-        )
-        small = LinearPosterior.fit(
-            design[:, columns],
-            y[:, j : j + 1],
-            w,
-            prior=p.prior.only(columns),
-            intercept=p.intercept_kind,
-            cluster=p.cluster,
-        )
-        out.put(j, columns, believe(small), whole.selection_factor(j, keep, options.level))
-        out.intercept[j], out.r2[j] = np.asarray(small.intercept)[0], np.asarray(small.r2)[0]
-        out.sigma[j] = np.asarray(small.error.scale)[0]
-    error = replace(p.error, scale=out.sigma)
-    return out.belief, out.intercept, error, out.r2, out.selected
+    d = len(mean)
+    if keep >= d or method == "none":
+        return np.ones(d, dtype=np.bool_)
+    if method == "auto":
+        method = "forward" if keep <= MAX_FORWARD else "highest"
+    if method == "forward":
+        chosen = _forward(gram + ridge * np.eye(d), moment, keep)
+    else:
+        chosen = np.argsort(-np.abs(mean), kind="stable")
+        if method == "lasso":
+            chosen = _lasso(gram, moment, keep, chosen)
+    return np.isin(np.arange(d), chosen[:keep])
 
 
-def sparse_exact_surrogate(
-    masks: Masks, y: Outputs, w: Floats, p: ExactPosterior, options: Options
-) -> tuple[Belief, Floats, ErrorPosterior, Floats, Masks]:
-    """Return the same when every mask was asked: no width, so nothing to widen."""
-    d, k = p.mean.shape
-    out = Sparse(d, k)
-    misfit, spread = np.zeros(k), np.ones(k)
-    m = LinearPosterior.fit(masks, y, w).moments
-    for j in range(k):
-        moment = m.zy[:, j] * m.output_scale[j]
-        keep = options.features or d
-        columns = choose(m.zz, moment, p.mean[:, j], keep=keep, method=options.selection)
-        small = ExactPosterior.surrogate(masks[:, columns], y[:, j : j + 1], w)
-        out.put(j, columns, small.belief)
-        out.intercept[j], misfit[j], spread[j] = (
-            small.intercept[0],
-            small.misfit[0],
-            small.spread[0],
-        )
-    exact = replace(p, mean=out.mean, misfit=misfit, spread=spread)
-    return exact.belief, out.intercept, exact.error, exact.r2, out.selected
+def _forward(gram: Floats, moment: Floats, keep: int) -> Ints:
+    """Take the feature with the largest gain, orthogonalise the others against it, repeat."""
+    g, c = gram.copy(), moment.copy()
+    tiny = 1e-12 * max(float(gram.diagonal().max()), 1e-300)
+    chosen: list[int] = []
+    for _ in range(keep):
+        diagonal = g.diagonal().copy()
+        gain = np.divide(c * c, diagonal, out=np.full(len(c), -1.0), where=diagonal > tiny)
+        gain[chosen] = -np.inf
+        j = int(np.argmax(gain))
+        chosen.append(j)
+        if diagonal[j] > 0:
+            column = g[:, j] / diagonal[j]
+            c = c - column * c[j]
+            g = g - np.outer(column, g[j])
+    return np.array(chosen, dtype=np.int64)
+
+
+def _lasso(gram: Floats, moment: Floats, keep: int, by_size: Ints) -> Ints:
+    """Features on the lasso path while there are at most ``keep``, then the largest others."""
+    from sklearn.linear_model import lars_path_gram
+
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    _, _, path = lars_path_gram(
+        moment / scale, gram / np.outer(scale, scale), n_samples=1, method="lasso"
+    )
+    few_enough = np.count_nonzero(path, axis=0) <= keep  # the path starts with none
+    inside = np.flatnonzero(path[:, np.flatnonzero(few_enough)[-1]])
+    return np.concatenate([inside, by_size[~np.isin(by_size, inside)]])
