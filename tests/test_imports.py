@@ -23,7 +23,6 @@ ORDER = [
     "stopping",
     "auto",
     "estimators",
-    "ranks",
     "explanation_base",
     "formatting json",
     "frames",

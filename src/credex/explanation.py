@@ -28,8 +28,7 @@ class Explanation(ExplanationBase):
     method
         ``"BayesSHAP"`` or ``"BayesLIME"``.
     instance
-        The instance; ``names``, ``feature_values``, ``labels``, ``units``, ``label``, ``payload``
-        and ``data_digest`` are read from it.
+        The instance: ``names``, ``feature_values``, ``labels``, …
     outputs
         Names of the outputs.
     estimate

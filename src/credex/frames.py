@@ -1,4 +1,4 @@
-"""Explanations as a pandas table: a row for each feature and output."""
+"""Explanations as a pandas frame: a row for each feature and output."""
 
 from __future__ import annotations
 
