@@ -184,7 +184,7 @@ class Plots:
         seed
             Of the draws.
         """
-        from credex.plots.posterior_gif import posterior_gif
+        from credex.plots.image import posterior_gif
 
         return posterior_gif(
             self.explanation, path, draws=draws, seconds=seconds, output=output, seed=seed
