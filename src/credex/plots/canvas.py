@@ -1,4 +1,4 @@
-"""What the plots share: the numbers of one output, axes of the right size, labels that fit."""
+"""What all plots share: the numbers of one output, axes of the right size, labels that fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_LABEL = 46
-"""Columns of text in the longest label of a figure of our own."""
+"""Longest label, in columns of text, of a figure of our own."""
 
 ROOM = 5.0
 """Inches to the right of the labels in a figure of our own."""
@@ -26,7 +26,7 @@ LUMA = np.array([0.299, 0.587, 0.114])
 """Weights of red, green and blue in brightness."""
 
 PLAIN: dict[str, Any] = {"parse_math": False}
-"""For the user's own words: a dollar sign in a name is a dollar sign."""
+"""For names given by the user: a dollar sign does not begin a formula."""
 
 
 class View(NamedTuple):
@@ -40,8 +40,8 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, e: ExplanationBase, output: Any, level: float | None = None) -> Self:
-        """Look at the output that is meant, at ``level`` or the explanation's own."""
-        j = e._output(output)  # noqa: SLF001 - one way to name an output
+        """Read the numbers of one output at ``level``, by default the explanation's own."""
+        j = e._output(output)  # noqa: SLF001 - outputs are named as in the explanation's methods
         level = e.level if level is None else check_level(level)
         return cls(j, level, *formatting.numbers(e, j, level))
 
@@ -67,10 +67,9 @@ def sign_colour(mean: float) -> str:
 
 
 def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int]:
-    """Axes to draw on, inches there are for titles, and columns there are for labels.
+    """Return axes, the inches there are for titles, and the columns there are for labels.
 
-    Without ``ax`` they are those of a new figure, so many inches wide and (for letters of 10
-    points) high.
+    Without ``ax`` these are axes of a new figure; its size in inches is for letters of 10 points.
     """
     from matplotlib.axes import Axes
 
@@ -82,11 +81,12 @@ def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int
     if not isinstance(ax, Axes):
         msg = f"ax must be matplotlib Axes, for example of plt.subplots(); got {type(ax).__name__}"
         raise InputError(msg)
-    return ax, 0.6 * cell_width(ax), columns(0.4 * cell_width(ax), "medium")
+    inches = _cell_width(ax)
+    return ax, 0.6 * inches, columns(0.4 * inches, "medium")
 
 
 def label(e: ExplanationBase, i: int, max_columns: int) -> str:
-    """``age = 41`` (BayesLIME: its condition, ``29 < age ≤ 41``) in at most ``max_columns``."""
+    """Return ``age = 41`` (BayesLIME: ``29 < age ≤ 41``) in at most ``max_columns``."""
     name, value = formatting.feature(e, i)
     if e.method == "BayesLIME" or not value:
         return formatting.shorten(name, max_columns)
@@ -95,8 +95,8 @@ def label(e: ExplanationBase, i: int, max_columns: int) -> str:
     return f"{formatting.shorten(name, left - formatting.columns(value))} = {value}"
 
 
-def cell_width(ax: Axes) -> float:
-    """Inches from left to right that belong to the axes and their labels."""
+def _cell_width(ax: Axes) -> float:
+    """Return the width in inches that the axes and their labels share."""
     figure: Any = ax.figure
     share, spec = ax.get_position().width, ax.get_subplotspec()
     if spec is not None:
@@ -106,12 +106,12 @@ def cell_width(ax: Axes) -> float:
 
 
 def columns(inches: float, size: str) -> int:
-    """Columns of text of a font size (``"small"``, …) that about fit."""
+    """Return about how many columns of text of a font size (``"small"``, …) fit."""
     return max(int(72 * inches / (0.55 * points(size))), 16)
 
 
 def points(size: str) -> float:
-    """The font size in points, in the style that is in force."""
+    """Return a font size in points, in the current style."""
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(size=size).get_size_in_points()

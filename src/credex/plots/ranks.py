@@ -1,4 +1,4 @@
-"""The heat map of ranks: which order of the features is certain, and which is not."""
+"""The heat map of the probabilities of ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRINTED = 0.05
 """Probabilities above this are printed."""
 
 
-def ranks(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
+def draw(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
     """Draw the heat map; see `credex.plots.Plots.ranks`."""
     from matplotlib.colors import to_rgb, to_rgba
 
