@@ -35,7 +35,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExplanationBase:
-    """What an `Explanation` stores, and its numbers; formats and plots are built on this."""
+    """The stored fields of an `Explanation`, and the numbers read from them."""
 
     method: str
     instance: Instance
@@ -95,7 +95,7 @@ class ExplanationBase:
 
     @property
     def n_model_rows(self) -> int:
-        """Number of rows that the model was given for them."""
+        """Number of rows sent to the model."""
         return self.history.n_model_rows
 
     @property
@@ -164,11 +164,11 @@ class ExplanationBase:
 
     @property
     def selected(self) -> Masks:
-        """``(d, k)``: features in the explanation; all, unless ``features=`` asks for fewer."""
+        """``(d, k)``: features in the explanation; all, unless ``features=`` selects some."""
         return self.estimate.selected
 
     def interval(self, level: float | None = None, *, simultaneous: bool = False) -> Interval:
-        """Credible intervals; ``simultaneous``: wide enough to hold for all features at once."""
+        """Return credible intervals, or (``simultaneous``) ones that hold for all features at once."""
         i = self.belief.interval(self.level if level is None else level, simultaneous=simultaneous)
         return Interval(self._squeezed(i.lower), self._squeezed(i.upper), i.level)
 
@@ -213,7 +213,7 @@ class ExplanationBase:
     def prob_greater(
         self, first: str | int, second: str | int, *, signed: bool = False, output: Any = None
     ) -> float:
-        """P(|φ_first| > |φ_second|); ``signed``: of φ itself."""
+        """Return P(|φ_first| > |φ_second|), or (``signed``) P(φ_first > φ_second)."""
         i, j = self._feature(first), self._feature(second)
         return self.belief.prob_greater(i, j, self._output(output), signed=signed)
 
@@ -222,7 +222,7 @@ class ExplanationBase:
         return self.belief.rank_probabilities(self._output(output), signed=signed)
 
     def rank_range(self, *, output: Any = None, level: float | None = None) -> tuple[Ints, Ints]:
-        """Lowest and highest rank (1 is the largest |φ|) of each feature at ``level``."""
+        """Return the lowest and highest rank of each feature at ``level``; 1 is the largest |φ|."""
         j, d = self._output(output), len(self.names)
         tail = (1 - check_level(self.level if level is None else level)) / 2
         mean, scale = self.belief.mean[:, j], self.belief.scale[:, :, j]
@@ -236,7 +236,7 @@ class ExplanationBase:
         return np.argmax(p > tail, axis=1) + 1, np.argmax(p >= 1 - tail - 1e-12, axis=1) + 1
 
     def top(self, n: int = 5, *, signed: bool = False, output: Any = None) -> list[str]:
-        """Names of the ``n`` features with the largest |φ| (``signed``: the largest φ)."""
+        """Return the names of the ``n`` features with the largest |φ| (``signed``: largest φ)."""
         check_count("top(n)", n)
         m = self.belief.mean[:, self._output(output)]
         order = np.argsort(-(m if signed else np.abs(m)), kind="stable")
@@ -264,7 +264,7 @@ class ExplanationBase:
         return int(which)
 
     def _output(self, which: Any) -> int:
-        """Position of an output given by name or number; ``None`` if there is only one."""
+        """Return the index of an output given by name or number; ``None`` is the only one."""
         if which is None:
             if len(self.outputs) > 1:
                 raise InputError(f"say which output: output= one of {', '.join(self.outputs)}")

@@ -117,10 +117,10 @@ def points(size: str) -> float:
     return FontProperties(size=size).get_size_in_points()
 
 
-def title(ax: Axes, inches: float, *lines: str) -> None:
-    """Write lines above the axes, flush left."""
-    width = columns(inches, "medium")
-    text = "\n".join(textwrap.fill(line, width) for line in lines)
+def title(ax: Axes, inches: float, e: ExplanationBase, output: int, *more: str) -> None:
+    """Write method, prediction and ``more`` lines above the axes, flush left."""
+    lines = [f"{e.method}: {formatting.prediction(e, output)[0]}", *more]
+    text = "\n".join(textwrap.fill(line, columns(inches, "medium")) for line in lines)
     ax.set_title(text, loc="left", fontsize="medium", linespacing=1.4).set_parse_math(False)
 
 

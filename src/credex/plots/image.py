@@ -25,7 +25,7 @@ STRONGEST, PALE = 0.8, 0.35
 """Opacity of the largest importance; and how much of it is left where the sign is uncertain."""
 
 DIM = 0.75
-"""How far the rest of the image fades into its background."""
+"""How far regions that are not listed fade into the background."""
 
 SIDE = 4.6
 """Inches of the longer side of the image in a figure of our own."""
@@ -77,8 +77,8 @@ class Scene:
         regions = Regions(self.regions.labels[rows][:, columns], self.regions.numbers)
         return Scene(regions, self.colour[rows][:, columns])
 
-    def heat(self, importances: Floats, peak: float, pale: Masks | None = None) -> Floats:
-        """``(H, W, 3)`` the grey image under the colours of ``(d,)`` importances."""
+    def heat_map(self, importances: Floats, peak: float, pale: Masks | None = None) -> Floats:
+        """Return ``(H, W, 3)`` the grey image coloured by ``(d,)`` importances."""
         share = np.clip(importances / (peak or 1.0), -1.0, 1.0)
         fade = np.ones(len(share)) if pale is None else np.where(pale, PALE, 1.0)
         labels = self.regions.labels
@@ -98,7 +98,7 @@ def _tinted(grey: Floats | float, share: Floats, fade: Floats | float = 1.0) -> 
 
 
 def overlay(e: ExplanationBase, output: Any, level: float | None, ax: Axes | None) -> Axes:
-    """Draw the heat map; see `credex.plots.Plots.overlay`."""
+    """Draw the image coloured by importance; see `credex.plots.Plots.overlay`."""
     view, scene = View.of(e, output, level), Scene.of(e)
     view.check_known("draw the regions")
     own_figure = ax is None
@@ -107,11 +107,10 @@ def overlay(e: ExplanationBase, output: Any, level: float | None, ax: Axes | Non
     ax, room, _ = axes(ax, wide + 1.7, high + 1.25)
     n, d = int(view.unclear.sum()), len(view.mean)
     labels = scene.regions.labels
-    ax.imshow(scene.heat(view.mean, view.peak, view.unclear), interpolation="nearest")
+    ax.imshow(scene.heat_map(view.mean, view.peak, view.unclear), interpolation="nearest")
     _draw_lines(ax, borders(labels), colors="white", linewidths=0.6, alpha=0.55)
     _hatch(ax, view.unclear[labels])
-    said = f"{e.method}: {formatting.prediction(e, view.output)[0]}"
-    title(ax, wide + 1.2 if own_figure else room, said)
+    title(ax, wide + 1.2 if own_figure else room, e, view.output)
     percent = formatting.percent(view.level)
     words = "exact" if e.exact else f"no {percent} interval includes zero"
     if n:
@@ -126,7 +125,7 @@ def overlay(e: ExplanationBase, output: Any, level: float | None, ax: Axes | Non
 def regions(
     e: ExplanationBase, k: int, output: Any, level: float | None, ax: Axes | None, *, signed: bool
 ) -> Axes:
-    """Draw the regions; see `credex.plots.Plots.regions`."""
+    """Draw the largest regions; see `credex.plots.Plots.regions`."""
     from matplotlib.colors import to_rgb
 
     view, scene = View.of(e, output, level), Scene.of(e)
@@ -153,8 +152,7 @@ def regions(
         x, y = _inside(labels == i)
         box = {"boxstyle": "circle,pad=0.25", "fc": colour, "ec": "white", "lw": 0.8}
         ax.text(x, y, str(rank), color="white", ha="center", va="center", size="small", bbox=box)
-    said = f"{e.method}: {formatting.prediction(e, view.output)[0]}"
-    title(ax, wide if own_figure else room, said)
+    title(ax, wide if own_figure else room, e, view.output)
     rows, power = formatting.table(e, view.output, chosen, view.level)
     listed = [f"importance{formatting.times(power)} and {formatting.percent(view.level)} interval"]
     for rank, r in enumerate(rows, start=1):
@@ -190,7 +188,7 @@ def posterior_gif(
     canvas: Any = FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     ax.imshow(scene.grey)
-    title(ax, wide - 0.5, f"{e.method}: {formatting.prediction(e, view.output)[0]}")
+    title(ax, wide - 0.5, e, view.output)
     words = "every frame is a draw from the posterior:\nwhat keeps its colour is certain"
     _image_only(ax, words, alpha=0.85)
     _colour_bar(ax, peak)
@@ -207,11 +205,11 @@ def posterior_gif(
     lines = ((here != labels[:-1, 1:]) | (here != labels[1:, :-1]))[:, :, None]
     frames = []
     for values in importances:
-        heat = large.heat(values, peak)
+        heat = large.heat_map(values, peak)
         heat = np.where(lines, 0.5 * heat + 0.5, heat)
         sheet[top:bottom, left:right] = np.rint(255 * heat)
         frames.append(Image.fromarray(sheet.copy()))
-    # One palette for all frames, no dithering: what does not change costs nothing.
+    # One palette and no dithering: pixels that do not change take no space in the file.
     sampled = np.concatenate([np.asarray(f) for f in frames[:: max(n_frames // 6, 1)]])
     palette = Image.fromarray(sampled).quantize(COLOURS)
     pictures = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]

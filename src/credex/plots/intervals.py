@@ -45,8 +45,8 @@ def draw(
         ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center")
     elif own_figure:
         _numbers(ax, e, view, features)
-    said, start = formatting.prediction(e, view.output)
-    title(ax, room, f"{e.method}: {said}", start.replace("R² ", "R²\u00a0"))
+    start = formatting.prediction(e, view.output)[1].replace("R² ", "R²\u00a0")
+    title(ax, room, e, view.output, start)
     _below(ax, e, view.level, room, power, own_figure=own_figure)
     return ax
 

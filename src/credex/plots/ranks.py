@@ -53,6 +53,5 @@ def draw(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
     bare(ax)
     ax.set_xlabel("rank by the size of the importance (1 is the largest)")
     more = f"; {left_out} more features are not shown" if left_out else ""
-    said = f"{e.method}: {formatting.prediction(e, view.output)[0]}"
-    title(ax, room, said, f"probability of each rank{more}")
+    title(ax, room, e, view.output, f"probability of each rank{more}")
     return ax

@@ -53,8 +53,7 @@ def draw(e: ExplanationBase, output: Any, level: float | None) -> Any:
     ends = [edge for ax in importances for edge in ax.get_ylim()]
     for ax in importances:  # one scale for all, or a small importance would look like a large one
         ax.set_ylim(min(ends), max(ends))
-    said, start = formatting.prediction(e, view.output)
-    title(grid[0], ROOM, f"{e.method}: {said}", start)
+    title(grid[0], ROOM, e, view.output, formatting.prediction(e, view.output)[1])
     words = [f"{e.n_queries:,} queries", f"{formatting.percent(view.level)} intervals"]
     if view.unclear.any():
         marks = "hollow dots, hatched segments" if hatched else "hollow dots"
