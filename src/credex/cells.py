@@ -70,8 +70,6 @@ def as_float(value: Any) -> float:
 
 def clean(text: str) -> str:
     """Put ``text`` on one line: white space and control characters become single spaces."""
-    if text.isprintable() and "  " not in text:
-        return text.strip()
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
 
 

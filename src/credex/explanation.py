@@ -79,7 +79,7 @@ class Explanation(ExplanationBase):
 
     @property
     def plot(self) -> Plots:
-        """The plots: ``e.plot.intervals()``, …"""
+        """Plots, such as ``e.plot.intervals()``."""
         return Plots(self)
 
     def __str__(self) -> str:

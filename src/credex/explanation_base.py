@@ -168,7 +168,7 @@ class ExplanationBase:
         return self.estimate.selected
 
     def interval(self, level: float | None = None, *, simultaneous: bool = False) -> Interval:
-        """Return credible intervals, or (``simultaneous``) ones that hold for all features at once."""
+        """Return credible intervals; ``simultaneous``: they hold for all features at once."""
         i = self.belief.interval(self.level if level is None else level, simultaneous=simultaneous)
         return Interval(self._squeezed(i.lower), self._squeezed(i.upper), i.level)
 
