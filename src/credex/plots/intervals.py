@@ -33,8 +33,7 @@ def draw(
 
     middle_half = formatting.numbers(e, view.output, 0.5)[1:]
     for y, i in enumerate(features):
-        thin, thick = (view.lower[i], view.upper[i]), tuple(middle_half[:, i])
-        _row(ax, y, view.mean[i], thin, thick, neutral=abs(view.mean[i]) <= 1e-12 * view.peak)
+        _row(ax, y, view, i, middle_half[:, i])
     more = [f"… and {left_out} more"] if left_out else []
     ax.set_yticks(range(n_lines), [label(e, i, longest) for i in features] + more, **PLAIN)
     ax.set_ylim(n_lines - 0.4, -1.2 if own_figure else -0.6)
@@ -63,14 +62,15 @@ def draw_panels(e: ExplanationBase, most: int, level: float | None, *, sort: boo
     return grid
 
 
-def _row(ax: Axes, y: int, mean: float, thin: Any, thick: Any, *, neutral: bool) -> None:
-    """Draw one feature: the thin interval, the thick one, the dot."""
+def _row(ax: Axes, y: int, view: View, i: int, thick: Floats) -> None:
+    """Draw feature ``i``: the thin interval, the thick one, the dot."""
+    mean, thin, unclear = view.mean[i], (view.lower[i], view.upper[i]), view.unclear[i]
     if not np.isfinite(mean):
         return
-    low, high = thin
-    known, unclear = low == high, low <= 0 <= high and low < high
+    known = thin[0] == thin[1]
+    neutral = abs(mean) <= 1e-12 * view.peak
     colour = formatting.NEUTRAL if neutral else sign_colour(mean)
-    if not known and np.isfinite([thin, thick]).all():
+    if not known and np.isfinite([*thin, *thick]).all():
         pale = PALE if unclear else 1.0
         style: dict[str, Any] = {"color": colour, "alpha": pale, "marker": "", "ls": "-"}
         ax.plot(thin, [y, y], lw=1.4, **style)
