@@ -89,13 +89,7 @@ def display(value: Any) -> str:
 
 
 def encode(value: Any) -> Any:  # noqa: C901, PLR0911 - one case a type
-    """Turn a value into something JSON can hold exactly; `decode` is the inverse.
-
-    Raises
-    ------
-    TypeError
-        If the value has no exact JSON form.
-    """
+    """Turn a value into an exact JSON form that `decode` reads; raise `TypeError` without one."""
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return None
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):

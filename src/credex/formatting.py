@@ -6,13 +6,14 @@ import math
 import unicodedata
 from collections.abc import Iterator
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from credex.cells import clean, display
+from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.typing import Floats
+from credex.typing import Floats, Masks
 
 ALIKE = "all alike so far"
 """In place of intervals if all outputs were the same, which does not make importances exact."""
@@ -112,21 +113,47 @@ def chance(p: float) -> str:
     return "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
 
 
-def numbers(e: ExplanationBase, output: int, level: float) -> Floats:
-    """Return ``(3, d)`` importances and lower and upper ends of their intervals, for printing.
+class View(NamedTuple):
+    """The numbers of one output for printing: ``(d,)`` importances and ends of their intervals.
 
     All are 0 if they are rounding errors of the model's outputs; unknown ends are infinite.
     """
-    i = e.belief.interval(level)
-    out = np.stack([e.belief.mean[:, output], i.lower[:, output], i.upper[:, output]])
-    answers = [np.atleast_1d(e.prediction), np.atleast_1d(e.base_value)]
-    answers += [b.y for b in e.history.rows.blocks]
-    largest_output = np.nanmax(np.abs(np.vstack(answers)[:, output]), initial=0.0)
-    if np.abs(out).max(initial=0.0) <= ROUNDING * largest_output:
-        return np.zeros_like(out)
-    unknown = np.isnan(out[1]) & ~np.isnan(out[0])
-    out[1:, unknown] = [[-np.inf], [np.inf]]
-    return out
+
+    output: int
+    level: float
+    mean: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, e: ExplanationBase, output: Any, level: float | None = None) -> Self:
+        """Read the numbers of one output at ``level``, by default the explanation's own."""
+        j = e._output(output)  # noqa: SLF001 - outputs are named as in the explanation's methods
+        i = e.belief.interval(e.level if level is None else level)
+        numbers = np.stack([e.belief.mean[:, j], i.lower[:, j], i.upper[:, j]])
+        outputs = [np.atleast_1d(e.prediction), np.atleast_1d(e.base_value)]
+        outputs += [b.y for b in e.history.rows.blocks]
+        largest_output = np.nanmax(np.abs(np.vstack(outputs)[:, j]), initial=0.0)
+        if np.abs(numbers).max(initial=0.0) <= ROUNDING * largest_output:
+            numbers = np.zeros_like(numbers)
+        unknown = np.isnan(numbers[1]) & ~np.isnan(numbers[0])
+        numbers[1:, unknown] = [[-np.inf], [np.inf]]
+        return cls(j, i.level, *numbers)
+
+    @property
+    def unclear(self) -> Masks:
+        """``(d,)``: the interval includes zero, and the importance is not known exactly."""
+        return (self.lower <= 0) & (self.upper >= 0) & (self.lower < self.upper)
+
+    @property
+    def peak(self) -> float:
+        """The largest |importance|."""
+        return float(np.abs(self.mean[np.isfinite(self.mean)]).max(initial=0.0))
+
+    def check_known(self, what: str) -> None:
+        """Raise unless all importances are known."""
+        if not np.isfinite(self.mean).all():
+            raise InputError(f"too little was asked to {what}; go on with refine()")
 
 
 # -- words -------------------------------------------------------------------------------------
@@ -214,14 +241,12 @@ def largest(e: ExplanationBase, output: int, max_rows: int | None = None) -> tup
     return kept[:max_rows], len(kept) - len(kept[:max_rows])
 
 
-def table(
-    e: ExplanationBase, output: int, features: list[int], level: float
-) -> tuple[list[Row], int]:
+def table(e: ExplanationBase, view: View, features: list[int]) -> tuple[list[Row], int]:
     """Return rows of some features, and the power of ten taken out of their numbers."""
-    shown = numbers(e, output, level)[:, features]
+    shown = np.stack([view.mean, view.lower, view.upper])[:, features]
     peak = float(np.abs(shown[np.isfinite(shown)]).max(initial=0.0))
     power = power_of(peak)
-    likely = np.where(np.isinf(shown[1]), 0.5, e.belief.prob_positive()[features, output])
+    likely = np.where(np.isinf(shown[1]), 0.5, e.belief.prob_positive()[features, view.output])
     unit, rows = 10.0**power, []
     for i, (mean, low, high), p in zip(features, (shown / unit).T, likely, strict=True):
         places = decimals((high - low) / 2, peak / unit)
@@ -256,7 +281,7 @@ def parts(e: ExplanationBase, blank: str) -> Iterator[Part]:
         if np.isnan(e.belief.mean[features, j]).all():
             yield Part(j, features, [], 0, [])
             continue
-        rows, power = table(e, j, features, e.level)
+        rows, power = table(e, View.of(e, j), features)
         lower, upper = (_aligned([r[c] for r in rows], blank) for c in (3, 4))
         ends = zip(rows, lower, upper, strict=True)
         intervals = [r._replace(lower=r.lower and lo, upper=hi).interval for r, lo, hi in ends]
@@ -317,7 +342,8 @@ def html(e: ExplanationBase) -> str:
 
 def _bars(e: ExplanationBase, output: int, features: list[int]) -> list[str]:
     """Draw intervals as SVG: thick for 50 %, with a hollow dot if zero is inside."""
-    ends = np.vstack([numbers(e, output, e.level), numbers(e, output, 0.5)[1:]])[:, features]
+    wide, half = View.of(e, output), View.of(e, output, 0.5)
+    ends = np.stack([wide.mean, wide.lower, wide.upper, half.lower, half.upper])[:, features]
     finite = np.append(ends[np.isfinite(ends)], 0.0)
     shift, scale = float(np.min(finite)), 146 / max(float(np.ptp(finite)), 1e-300)
     zero, out = 7 - shift * scale, []

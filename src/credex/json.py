@@ -150,7 +150,7 @@ def _cell_of_version_1(raw: Any) -> Any:
 
 
 def _jsonable(v: Any) -> Any:
-    """Turn NumPy scalars among the settings into Python's own, anything else into text."""
+    """Turn NumPy scalars among the settings into Python's, anything else into text."""
     return v.item() if isinstance(v, np.generic) else str(v)
 
 

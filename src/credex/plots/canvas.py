@@ -1,17 +1,15 @@
-"""What all plots share: the numbers of one output, axes of the right size, labels that fit."""
+"""What all plots share: axes of the right size, titles and labels that fit."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credex import formatting
-from credex.checks import check_level
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.typing import Floats, Masks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,38 +25,6 @@ LUMA = np.array([0.299, 0.587, 0.114])
 
 PLAIN: dict[str, Any] = {"parse_math": False}
 """For names given by the user: a dollar sign does not begin a formula."""
-
-
-class View(NamedTuple):
-    """The numbers of one output: ``(d,)`` importances and the ends of their intervals."""
-
-    output: int
-    level: float
-    mean: Floats
-    lower: Floats
-    upper: Floats
-
-    @classmethod
-    def of(cls, e: ExplanationBase, output: Any, level: float | None = None) -> Self:
-        """Read the numbers of one output at ``level``, by default the explanation's own."""
-        j = e._output(output)  # noqa: SLF001 - outputs are named as in the explanation's methods
-        level = e.level if level is None else check_level(level)
-        return cls(j, level, *formatting.numbers(e, j, level))
-
-    @property
-    def unclear(self) -> Masks:
-        """``(d,)``: the interval includes zero, and the importance is not known exactly."""
-        return (self.lower <= 0) & (self.upper >= 0) & (self.lower < self.upper)
-
-    @property
-    def peak(self) -> float:
-        """The largest |importance|."""
-        return float(np.abs(self.mean[np.isfinite(self.mean)]).max(initial=0.0))
-
-    def check_known(self, what: str) -> None:
-        """Raise unless all importances are known."""
-        if not np.isfinite(self.mean).all():
-            raise InputError(f"too little was asked to {what}; go on with refine()")
 
 
 def sign_colour(mean: float) -> str:

@@ -15,7 +15,8 @@ from credex.domains.image.image import seen
 from credex.domains.image.regions import Regions
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import LUMA, PLAIN, View, axes, bare, sign_colour, title
+from credex.formatting import View
+from credex.plots.canvas import LUMA, PLAIN, axes, bare, sign_colour, title
 from credex.typing import Floats, Ints, Masks
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def regions(
         box = {"boxstyle": "circle,pad=0.25", "fc": colour, "ec": "white", "lw": 0.8}
         ax.text(x, y, str(rank), color="white", ha="center", va="center", size="small", bbox=box)
     title(ax, wide if own_figure else room, e, view.output)
-    rows, power = formatting.table(e, view.output, chosen, view.level)
+    rows, power = formatting.table(e, view, chosen)
     listed = [f"importance{formatting.times(power)} and {formatting.percent(view.level)} interval"]
     for rank, r in enumerate(rows, start=1):
         between = f"  ({r.interval})" if r.lower else ", exact"

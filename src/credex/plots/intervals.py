@@ -10,7 +10,8 @@ import numpy as np
 from credex import formatting
 from credex.checks import check_count
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import PLAIN, View, axes, columns, label, sign_colour, title
+from credex.formatting import View
+from credex.plots.canvas import PLAIN, axes, columns, label, sign_colour, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def draw(
     own_figure = ax is None
     ax, room, longest = axes(ax, 8.5, 1.75 + 0.3 * n_lines)
 
-    middle_half = formatting.numbers(e, view.output, 0.5)[1:]
+    half = View.of(e, view.output, 0.5)
     for y, i in enumerate(features):
-        _row(ax, y, view, i, middle_half[:, i])
+        _row(ax, y, view, i, thick=(half.lower[i], half.upper[i]))
     more = [f"… and {left_out} more"] if left_out else []
     ax.set_yticks(range(n_lines), [label(e, i, longest) for i in features] + more, **PLAIN)
     ax.set_ylim(n_lines - 0.4, -1.2 if own_figure else -0.6)
@@ -62,7 +63,7 @@ def draw_panels(e: ExplanationBase, most: int, level: float | None, *, sort: boo
     return grid
 
 
-def _row(ax: Axes, y: int, view: View, i: int, thick: Floats) -> None:
+def _row(ax: Axes, y: int, view: View, i: int, *, thick: tuple[float, float]) -> None:
     """Draw feature ``i``: the thin interval, the thick one, the dot."""
     mean, thin, unclear = view.mean[i], (view.lower[i], view.upper[i]), view.unclear[i]
     if not np.isfinite(mean):
@@ -112,7 +113,7 @@ def _numbers(ax: Axes, e: ExplanationBase, view: View, features: list[int]) -> N
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    rows, power = formatting.table(e, view.output, features, view.level)
+    rows, power = formatting.table(e, view, features)
     font = FontProperties(size="small")
     means = [f"importance{formatting.times(power)}", *(r.estimate for r in rows)]
     between = [f"{formatting.percent(view.level)} interval", *(r.interval for r in rows)]

@@ -9,7 +9,8 @@ import numpy as np
 from credex import formatting
 from credex.checks import check_count
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import LUMA, PLAIN, View, axes, bare, label, title
+from credex.formatting import View
+from credex.plots.canvas import LUMA, PLAIN, axes, bare, label, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

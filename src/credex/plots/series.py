@@ -10,7 +10,8 @@ from credex import formatting
 from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import PLAIN, ROOM, View, sign_colour, title
+from credex.formatting import View
+from credex.plots.canvas import PLAIN, ROOM, sign_colour, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from credex import formatting
 from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import View
+from credex.formatting import View
 
 ROUNDING = 1e-9
 """Importances below this share of the largest are rounding errors: they have no colour."""
@@ -63,18 +63,10 @@ RAISES, LOWERS = (223, 215, 208), (153, 111, 39)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the text: a feature, or what lies between two features.
+    """A piece of the text: a feature, or (without a name) what lies between two features.
 
-    Attributes
-    ----------
-    text
-        Safe to print: control characters are visible.
-    name, numbers
-        The feature's name, and its importance and interval in words; empty between features.
-    strength
-        Importance over the largest one, −1 to 1; 0 if there is nothing to show.
-    certain
-        Whether the interval excludes zero.
+    ``strength`` is the importance over the largest one, −1 to 1; ``certain`` says that the interval
+    excludes zero; ``numbers`` are importance and interval in words.
     """
 
     text: str
@@ -86,15 +78,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextPlot:
-    """A text drawn with its importances; a notebook shows it at the end of a cell.
-
-    Attributes
-    ----------
-    explanation, view
-        What is drawn, and its numbers.
-    pieces
-        The pieces of the text, in order.
-    """
+    """A text drawn with its importances; a notebook shows it at the end of a cell."""
 
     explanation: ExplanationBase
     view: View
@@ -179,7 +163,7 @@ class TextPlot:
 
 def _pieces(e: ExplanationBase, view: View) -> Iterator[Piece]:
     """Yield the pieces of an explanation's text, in order."""
-    rows, power = formatting.table(e, view.output, list(range(len(e.names))), view.level)
+    rows, power = formatting.table(e, view, list(range(len(e.names))))
     features = []
     for i, row in enumerate(rows):
         numbers = f"{row.estimate} ({row.interval}){formatting.times(power)}"
