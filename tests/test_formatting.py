@@ -70,7 +70,7 @@ def test_digits_follow_the_uncertainty(mean, half, expected):
 
 
 def test_interval_is_that_of_the_explanation():
-    rows, power = formatting.table(ROUGH, 0, [0, 1, 2], 0.8)
+    rows, power = formatting.table(ROUGH, formatting.View.of(ROUGH, 0, 0.8), [0, 1, 2])
     i = ROUGH.interval(0.8)
     assert power == 0
     for n, row in enumerate(rows):
@@ -88,7 +88,8 @@ def test_huge_and_tiny_numbers_share_one_power(scale, power):
     assert "e+" not in text
     assert "e−" not in text
     # The relative digits do not depend on the unit.
-    assert [r[0] for r in formatting.table(e, 0, list(range(14)), 0.95)[0]] == list(e.names)
+    rows, _ = formatting.table(e, formatting.View.of(e, 0), list(range(14)))
+    assert [r.feature for r in rows] == list(e.names)
 
 
 def test_largest_first_and_the_rest_counted():

@@ -24,7 +24,6 @@ ORDER = [
     "stopping",
     "auto",
     "estimators",
-    "ranks",
     "explanation_base",
     "formatting json",
     "frames",

@@ -1,4 +1,4 @@
-"""Single values of a table: missing or not, as a number, as text, in JSON and back."""
+"""One value of a table: missing or not, as a number, as text, in JSON and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_missing(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Turn numpy scalars (and 0-d arrays) into Python's own; missing values into ``None``."""
+    """Turn NumPy scalars (and 0-d arrays) into Python's, and missing values into ``None``."""
     if type(value) is float:  # nearly every cell: the others take ten times as long
         return None if value != value else value  # noqa: PLR0124 - NaN
     if is_missing(value):
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 
 def as_number(value: Any, column: str) -> int | float:
-    """Return a Python number, or say which column got what instead."""
+    """Return a Python number; raise an error that names the column if it is none."""
     value = plain(value)
     if isinstance(value, Decimal):
         return float(value)
@@ -69,9 +69,7 @@ def as_float(value: Any) -> float:
 
 
 def clean(text: str) -> str:
-    """``text`` on one line: white space and control characters become single spaces."""
-    if text.isprintable() and "  " not in text:
-        return text.strip()
+    """Put ``text`` on one line: white space and control characters become single spaces."""
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
 
 
@@ -91,13 +89,7 @@ def display(value: Any) -> str:
 
 
 def encode(value: Any) -> Any:  # noqa: C901, PLR0911 - one case a type
-    """Turn a value into something JSON can hold exactly; `decode` is the inverse.
-
-    Raises
-    ------
-    TypeError
-        If the value has no exact JSON form.
-    """
+    """Turn a value into an exact JSON form that `decode` reads; raise `TypeError` without one."""
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return None
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):
@@ -136,7 +128,7 @@ def encode_or_text(value: Any) -> Any:
 def decode(value: Any) -> Any:
     """Read what `encode` wrote.
 
-    Moments come back as pandas' Timestamp, lengths in nanoseconds as its Timedelta.
+    Dates with a time come back as pandas' Timestamp, durations in nanoseconds as its Timedelta.
     """
     if not isinstance(value, dict):
         return value
@@ -144,11 +136,11 @@ def decode(value: Any) -> Any:
         if kind in value:
             return read(value[kind])
     if "timedelta" in value:
-        return _length(value["timedelta"], value["unit"])
+        return _duration(value["timedelta"], value["unit"])
     raise InputError(f"cannot read {value!r} in a stored instance; was the file edited?")
 
 
-def _moment(text: str) -> Any:
+def _date(text: str) -> Any:
     import pandas as pd
 
     try:
@@ -157,7 +149,7 @@ def _moment(text: str) -> Any:
         return np.datetime64(text)
 
 
-def _length(count: int, unit: Any) -> Any:
+def _duration(count: int, unit: Any) -> Any:
     if unit == "us":
         return dt.timedelta(microseconds=count)
     if unit != "ns":
@@ -173,5 +165,5 @@ _READ: dict[str, Any] = {
     "day": dt.date.fromisoformat,
     "time": dt.time.fromisoformat,
     "tuple": lambda parts: tuple(map(decode, parts)),
-    "date": _moment,
+    "date": _date,
 }

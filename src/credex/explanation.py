@@ -1,4 +1,4 @@
-"""The result: importances, how far they can be trusted, and what they rest on."""
+"""`Explanation`: importances with credible intervals, as text, frame, JSON and plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(ExplanationBase):
-    """Why a model said what it said about one instance, with credible intervals.
+    """Importances of the features for one prediction, with credible intervals.
 
     With one output (``target=`` given, or a model with one) arrays are ``(d,)``; with k outputs
     they gain a last axis: ``(d, k)``.
@@ -28,28 +28,27 @@ class Explanation(ExplanationBase):
     method
         ``"BayesSHAP"`` or ``"BayesLIME"``.
     instance
-        The instance; ``names``, ``feature_values``, ``labels``, ``units``, ``label``, ``payload``
-        and ``data_digest`` are read from it.
+        The instance: ``names``, ``feature_values``, ``labels``, …
     outputs
         Names of the outputs.
     estimate
         The fit behind ``mean`` (``values``), ``sd``, ``interval()``, ``intercept``, ``r2``, …
     history
-        Everything that was asked and answered; ``refine`` goes on from it.
+        All queries and the model's outputs; ``refine`` continues from it.
     level
         Default level of the intervals.
     seconds
         Time in all; ``model_seconds`` is the model's share.
     stop_reason, converged
-        What ended the run; whether a requested precision was met (or the answer is exact).
+        Why the run stopped; whether the requested precision was met (or the result is exact).
     settings
-        Seed, sampler and other options it was made with.
+        Seed, sampler and the other options.
     notes
-        What else a reader should know: how the background was summarised, what was clipped.
+        Remarks: how the background was summarised, what was clipped.
     """
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
-        """One row a feature (and output): value, estimate, interval, P(φ > 0), range of ranks.
+        """Return a row for each feature (and output): value, estimate, interval, P(φ > 0), ranks.
 
         ``value`` holds numbers, NaN where the feature's value is none; ``value_text`` holds every
         value as text.
@@ -80,7 +79,7 @@ class Explanation(ExplanationBase):
 
     @property
     def plot(self) -> Plots:
-        """Plots: ``e.plot.intervals()``."""
+        """Plots, such as ``e.plot.intervals()``."""
         return Plots(self)
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,16 @@ from credex.errors import InputError
 from credex.estimators.base import Estimate
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior, Interval
-from credex.ranks import rank_range
+from credex.posteriors.student import root
 from credex.typing import Floats, Ints, Masks
+
+N_RANK_DRAWS = 1_000
+"""Draws from a posterior: the tails of a 95 % range are right to 0.005 (one standard error)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """The instance that was explained.
-
-    Attributes
-    ----------
-    names, feature_values, labels, units
-        ``(d,)`` each: the features' names and values, a readable condition such as
-        ``29 < age ≤ 41``, and what one unit of the importance means.
-    label
-        Label of its row in the frame it came from, or ``None``.
-    payload
-        JSON-safe form that the domain restores the instance from.
-    data_digest
-        Hash of the training data it was perturbed with, if they are a table.
-    """
+    """The instance that was explained; `ExplanationBase` documents its fields."""
 
     names: tuple[str, ...]
     feature_values: tuple[Any, ...]
@@ -44,7 +35,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExplanationBase:
-    """What an `Explanation` stores, and its numbers; formats and plots are built on this."""
+    """The stored fields of an `Explanation`, and the numbers read from them."""
 
     method: str
     instance: Instance
@@ -104,7 +95,7 @@ class ExplanationBase:
 
     @property
     def n_model_rows(self) -> int:
-        """Number of rows that the model was given for them."""
+        """Number of rows sent to the model."""
         return self.history.n_model_rows
 
     @property
@@ -152,12 +143,19 @@ class ExplanationBase:
     @property
     def sd(self) -> Floats:
         """Posterior standard deviations, like ``mean``; infinite if ``dof`` ≤ 2."""
-        return self._squeezed(self._inflated(self.belief.deviation, np.sqrt))
+        variance = np.einsum("ii...->i...", self.covariance)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
 
     @property
     def covariance(self) -> Floats:
-        """Posterior covariance, ``(d, d)`` or ``(d, d, k)``; infinite if ``dof`` ≤ 2."""
-        return self._squeezed(self._inflated(self.belief.scale))
+        """Posterior covariance, ``(d, d)`` or ``(d, d, k)``; infinite if ``dof`` ≤ 2.
+
+        That is the scale of the Student-t times dof / (dof − 2).
+        """
+        scale = self.belief.scale
+        factor = 1 / (1 - 2 / self.dof) if self.dof > 2 else np.inf
+        with np.errstate(invalid="ignore"):
+            return self._squeezed(np.where(scale == 0, 0.0, scale * factor))
 
     @property
     def dof(self) -> float:
@@ -166,11 +164,11 @@ class ExplanationBase:
 
     @property
     def selected(self) -> Masks:
-        """``(d, k)``: features in the explanation; all, unless ``features=`` asks for fewer."""
+        """``(d, k)``: features in the explanation; all, unless ``features=`` selects some."""
         return self.estimate.selected
 
     def interval(self, level: float | None = None, *, simultaneous: bool = False) -> Interval:
-        """Credible intervals; ``simultaneous``: wide enough to hold for all features at once."""
+        """Return credible intervals; ``simultaneous``: they hold for all features at once."""
         i = self.belief.interval(self.level if level is None else level, simultaneous=simultaneous)
         return Interval(self._squeezed(i.lower), self._squeezed(i.upper), i.level)
 
@@ -215,7 +213,7 @@ class ExplanationBase:
     def prob_greater(
         self, first: str | int, second: str | int, *, signed: bool = False, output: Any = None
     ) -> float:
-        """P(|φ_first| > |φ_second|); ``signed``: of φ itself."""
+        """Return P(|φ_first| > |φ_second|), or (``signed``) P(φ_first > φ_second)."""
         i, j = self._feature(first), self._feature(second)
         return self.belief.prob_greater(i, j, self._output(output), signed=signed)
 
@@ -224,12 +222,21 @@ class ExplanationBase:
         return self.belief.rank_probabilities(self._output(output), signed=signed)
 
     def rank_range(self, *, output: Any = None, level: float | None = None) -> tuple[Ints, Ints]:
-        """Lowest and highest rank (1 is the largest |φ|) of each feature at ``level``."""
-        level = check_level(self.level if level is None else level)
-        return rank_range(self.belief, self._output(output), level)
+        """Return the lowest and highest rank of each feature at ``level``; 1 is the largest |φ|."""
+        j, d = self._output(output), len(self.names)
+        tail = (1 - check_level(self.level if level is None else level)) / 2
+        mean, scale = self.belief.mean[:, j], self.belief.scale[:, :, j]
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all()):  # any order is possible
+            return np.ones(d, dtype=np.int64), np.full(d, d)
+        # Draws of φ times a common positive factor, which does not change their order.
+        x = mean * _chi_draws(float(f"{self.dof:.2g}")) + _normal_draws(d) @ root(scale).T
+        order = np.argsort(-np.abs(x), axis=1, kind="stable")
+        counts = np.bincount((order * d + np.arange(d)).ravel(), minlength=d * d).reshape(d, d)
+        p = np.cumsum(counts, axis=1) / N_RANK_DRAWS
+        return np.argmax(p > tail, axis=1) + 1, np.argmax(p >= 1 - tail - 1e-12, axis=1) + 1
 
     def top(self, n: int = 5, *, signed: bool = False, output: Any = None) -> list[str]:
-        """Names of the ``n`` features with the largest |φ| (``signed``: the largest φ)."""
+        """Return the names of the ``n`` features with the largest |φ| (``signed``: largest φ)."""
         check_count("top(n)", n)
         m = self.belief.mean[:, self._output(output)]
         order = np.argsort(-(m if signed else np.abs(m)), kind="stable")
@@ -246,34 +253,40 @@ class ExplanationBase:
         return np.asarray(a[..., 0] if len(self.outputs) == 1 else a)
 
     def _number(self, a: Floats) -> Floats | float:
+        """Return a float if there is one output."""
         return float(a[0]) if len(self.outputs) == 1 else np.asarray(a)
-
-    def _inflated(self, scale: Floats, root: Any = float) -> Floats:
-        """Turn Student-t scales into moments: a variance is scale² · dof / (dof − 2)."""
-        factor = root(1 / (1 - 2 / self.dof) if self.dof > 2 else np.inf)
-        with np.errstate(invalid="ignore"):
-            return np.where(scale == 0, 0.0, scale * factor)
 
     def _feature(self, which: str | int) -> int:
         if isinstance(which, str):
-            if which not in self.names:
-                msg = f"there is no feature {which!r}; there are: {', '.join(self.names)}"
-                raise InputError(msg)
-            return self.names.index(which)
+            return _position(which, self.names, "feature")
         if not 0 <= int(which) < len(self.names):
             raise InputError(f"there is no feature {which!r}; there are {len(self.names)}")
         return int(which)
 
     def _output(self, which: Any) -> int:
-        """Position of an output given by name or number; ``None`` if there is only one."""
+        """Return the index of an output given by name or number; ``None`` is the only one."""
         if which is None:
             if len(self.outputs) > 1:
-                msg = f"say which output: output= one of {', '.join(self.outputs)}"
-                raise InputError(msg)
+                raise InputError(f"say which output: output= one of {', '.join(self.outputs)}")
             return 0
         if isinstance(which, int | np.integer) and 0 <= which < len(self.outputs):
             return int(which)
-        if str(which) in self.outputs:
-            return self.outputs.index(str(which))
-        msg = f"there is no output {which!r}; there are: {', '.join(self.outputs)}"
-        raise InputError(msg)
+        return _position(which, self.outputs, "output")
+
+
+def _position(which: Any, names: tuple[str, ...], what: str) -> int:
+    if str(which) not in names:
+        raise InputError(f"there is no {what} {which!r}; there are: {', '.join(names)}")
+    return names.index(str(which))
+
+
+@lru_cache(maxsize=4)
+def _normal_draws(d: int) -> Floats:
+    """``(N_RANK_DRAWS, d)`` standard normal numbers, the same for all explanations."""
+    return np.random.default_rng(0).standard_normal((N_RANK_DRAWS, d))
+
+
+@lru_cache(maxsize=64)
+def _chi_draws(dof: float) -> Floats:
+    """``(N_RANK_DRAWS, 1)`` roots of χ²/dof; a normal number over one of them is Student-t."""
+    return np.sqrt(np.random.default_rng(1).chisquare(dof, (N_RANK_DRAWS, 1)) / dof)

@@ -1,4 +1,4 @@
-"""Many results: the explanations of a batch, and what went wrong in it."""
+"""The explanations of a batch, and the rows that failed."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ class Explanations(Sequence[Explanation]):
     Attributes
     ----------
     items
-        An `Explanation`, or a `Failure` where a row went wrong.
+        For each row an `Explanation`, a `Failure` if it could not be explained, or ``None`` if an
+        interrupted run did not reach it.
     n_model_rows, n_calls
-        Rows the model was really given and calls made: shared rows count once, so this is less
-        than the sum over the items.
+        Rows sent to the model and calls made. Shared rows count once, so this is less than the
+        sum over the items.
     seconds
-        In all.
+        Time in all.
     workers
         How the work was divided, in words.
     complete
-        False if the run was interrupted: ``explain_many(X, start=batch)`` goes on.
+        False if the run was interrupted; ``explain_many(X, start=batch)`` continues it.
     begun, shared
-        What an interrupted run had asked: rows it was in the middle of, and shared answers.
+        What an interrupted run had asked: unfinished rows by position, and shared answers.
     """
 
     items: tuple[Explanation | Failure | None, ...]
@@ -73,29 +74,29 @@ class Explanations(Sequence[Explanation]):
         return item
 
     def __iter__(self) -> Iterator[Any]:
-        """Every row in order: an `Explanation`, or a `Failure` (``None`` if never reached)."""
+        """Iterate over ``items``, failures included."""
         return iter(self.items)
 
     @property
     def explained(self) -> list[Explanation]:
-        """Only the rows that went well."""
+        """The explanations alone."""
         return [e for e in self.items if isinstance(e, Explanation)]
 
     @property
     def errors(self) -> dict[int, Failure]:
-        """Rows that went wrong, by position."""
+        """The failures by position."""
         return {i: e for i, e in enumerate(self.items) if isinstance(e, Failure)}
 
     @property
     def mean(self) -> Floats:
-        """Importances ``(n, d)`` or ``(n, d, k)``; NaN where a row went wrong.
+        """Importances ``(n, d)`` or ``(n, d, k)``; NaN for rows without an explanation.
 
         Raises `InputError` if the rows have different numbers of features.
         """
         return self._stacked([e.mean for e in self.explained])
 
     def interval(self, level: float | None = None) -> Interval:
-        """Intervals of all rows, arrays like ``mean``."""
+        """Credible intervals of all rows, arrays like ``mean``."""
         found = [e.interval(level) for e in self.explained]
         lower = self._stacked([i.lower for i in found])
         upper = self._stacked([i.upper for i in found])
@@ -103,20 +104,21 @@ class Explanations(Sequence[Explanation]):
         return Interval(lower, upper, default if level is None else level)
 
     def to_frame(self, *, level: float | None = None) -> pd.DataFrame:
-        """All rows' frames below each other, with the row's label in column ``row``."""
+        """Concatenate the frames of all rows; column ``row`` holds the row's label."""
         found = [(i, e) for i, e in enumerate(self.items) if isinstance(e, Explanation)]
         labels = [i if e.label is None else e.label for i, e in found]
         return frames.to_frame([e for _, e in found], level, labels)
 
     def _stacked(self, arrays: list[Floats]) -> Floats:
-        """Put the explained rows' arrays into one, with NaN for the other rows."""
+        """Stack the arrays of the explained rows, with NaN for the other rows."""
         if not arrays:
             return np.empty((len(self), 0))
         counts = sorted({len(a) for a in arrays})
         if len(counts) > 1:
-            msg = f"the rows have {counts[0]} to {counts[-1]} features each, which make no array; "
-            msg += "use to_frame(), or the explanations one by one"
-            raise InputError(msg)
+            raise InputError(
+                f"the rows have {counts[0]} to {counts[-1]} features each, which make no array; "
+                "use to_frame(), or the explanations one by one"
+            )
         out = np.full((len(self), *arrays[0].shape), np.nan)
         out[[isinstance(e, Explanation) for e in self.items]] = arrays
         return out

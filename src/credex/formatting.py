@@ -1,4 +1,4 @@
-"""Explanations for people: a table in the terminal, a table in a notebook."""
+"""Explanations as tables for the terminal and for notebooks, and how their numbers are written."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import math
 import unicodedata
 from collections.abc import Iterator
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from credex.cells import clean, display
+from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.typing import Floats
+from credex.typing import Floats, Masks
 
 ALIKE = "all alike so far"
-"""In place of intervals if everything asked gave the same value, which does not make it exact."""
+"""In place of intervals if all outputs were the same, which does not make importances exact."""
 
 ROUNDING = 1e-12
-"""Importances that are all below this share of the model's outputs are rounding errors."""
+"""If all importances are below this share of the model's outputs, they are rounding errors."""
 
 MAX_ROWS, MAX_OUTPUTS = 20, 10
-"""Features of one output, and outputs, in a table."""
+"""Most features of one output, and most outputs, that are printed."""
 
 POSITIVE, NEGATIVE, NEUTRAL = "#d55e00", "#0072b2", "#808080"
 """Okabe and Ito's vermillion and blue, which colour-blind readers can tell apart, and a grey."""
@@ -40,13 +41,13 @@ ENDINGS = {
 
 
 def columns(text: str) -> int:
-    """Columns that ``text`` takes in a terminal: wide characters two, combining marks none."""
+    """Count the columns of ``text`` in a terminal: wide characters two, combining marks none."""
     visible = (c for c in text if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in visible)
 
 
 def shorten(text: str, max_columns: int) -> str:
-    """``text`` in at most ``max_columns``; what is left out of its middle becomes ``…``."""
+    """Shorten ``text`` to ``max_columns``: what is left out of its middle becomes ``…``."""
     if columns(text) <= max_columns:
         return text
     head, tail = text, ""
@@ -66,7 +67,10 @@ def magnitude(x: float) -> int:
 
 
 def decimals(half_width: float, peak: float) -> int:
-    """Decimals for two digits of the half-width (−1: tens), at most 6 of ``peak``; exact: 4."""
+    """Decimals for two digits of a half-width (−1: tens), at most six of ``peak``.
+
+    A half-width of zero (or none) takes four digits of ``peak``.
+    """
     if not math.isfinite(half_width) or half_width <= 0:
         return 3 - magnitude(peak) if peak > 0 else 0
     return min(1 - magnitude(half_width), 5 - magnitude(peak))
@@ -86,49 +90,77 @@ def power_of(peak: float) -> int:
 
 
 def times(power: int) -> str:
-    """`` ×10⁹``, or nothing for 0."""
+    """Return `` ×10⁹``, or nothing for 0."""
     raised = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f" ×10{raised}" if power else ""
 
 
 def amount(x: float, peak: float) -> str:
-    """``x`` with the decimals that give ``peak`` four digits."""
+    """Format ``x`` with the decimals that give ``peak`` four digits."""
     unit = 10.0 ** power_of(peak)
     return number(x / unit, max(decimals(0.0, peak / unit), 0)) + times(power_of(peak))
 
 
 def percent(level: float) -> str:
-    """``95 %``."""
+    """Format a level: ``95 %``."""
     return f"{100 * level:.10g} %"
 
 
 def chance(p: float) -> str:
-    """A probability with two decimals that never claims certainty."""
-    return "?" if math.isnan(p) else "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
+    """Format a probability with two decimals, and never as 0 or 1."""
+    if math.isnan(p):
+        return "?"
+    return "<0.01" if p < 0.005 else ">0.99" if p > 0.995 else f"{p:.2f}"
 
 
-def numbers(e: ExplanationBase, output: int, level: float) -> Floats:
-    """``(3, d)`` importances and the lower and upper ends of their intervals, to be shown.
+class View(NamedTuple):
+    """The numbers of one output for printing: ``(d,)`` importances and ends of their intervals.
 
     All are 0 if they are rounding errors of the model's outputs; unknown ends are infinite.
     """
-    i = e.belief.interval(level)
-    out = np.stack([e.belief.mean[:, output], i.lower[:, output], i.upper[:, output]])
-    answers = [np.atleast_1d(e.prediction), np.atleast_1d(e.base_value)]
-    answers += [b.y for b in e.history.rows.blocks]
-    largest_output = np.nanmax(np.abs(np.vstack(answers)[:, output]), initial=0.0)
-    if np.abs(out).max(initial=0.0) <= ROUNDING * largest_output:
-        return np.zeros_like(out)
-    unknown = np.isnan(out[1]) & ~np.isnan(out[0])
-    out[1:, unknown] = [[-np.inf], [np.inf]]
-    return out
+
+    output: int
+    level: float
+    mean: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, e: ExplanationBase, output: Any, level: float | None = None) -> Self:
+        """Read the numbers of one output at ``level``, by default the explanation's own."""
+        j = e._output(output)  # noqa: SLF001 - outputs are named as in the explanation's methods
+        i = e.belief.interval(e.level if level is None else level)
+        numbers = np.stack([e.belief.mean[:, j], i.lower[:, j], i.upper[:, j]])
+        outputs = [np.atleast_1d(e.prediction), np.atleast_1d(e.base_value)]
+        outputs += [b.y for b in e.history.rows.blocks]
+        largest_output = np.nanmax(np.abs(np.vstack(outputs)[:, j]), initial=0.0)
+        if np.abs(numbers).max(initial=0.0) <= ROUNDING * largest_output:
+            numbers = np.zeros_like(numbers)
+        unknown = np.isnan(numbers[1]) & ~np.isnan(numbers[0])
+        numbers[1:, unknown] = [[-np.inf], [np.inf]]
+        return cls(j, i.level, *numbers)
+
+    @property
+    def unclear(self) -> Masks:
+        """``(d,)``: the interval includes zero, and the importance is not known exactly."""
+        return (self.lower <= 0) & (self.upper >= 0) & (self.lower < self.upper)
+
+    @property
+    def peak(self) -> float:
+        """The largest |importance|."""
+        return float(np.abs(self.mean[np.isfinite(self.mean)]).max(initial=0.0))
+
+    def check_known(self, what: str) -> None:
+        """Raise unless all importances are known."""
+        if not np.isfinite(self.mean).all():
+            raise InputError(f"too little was asked to {what}; go on with refine()")
 
 
 # -- words -------------------------------------------------------------------------------------
 
 
 def feature(e: ExplanationBase, i: int) -> tuple[str, str]:
-    """Name (BayesLIME: condition) of a feature and its value, unless the name says it already."""
+    """Return name (BayesLIME: condition) and value of a feature; no value if the name says it."""
     name, label, value = clean(e.names[i]), clean(e.labels[i]), display(e.feature_values[i])
     if value == "present" and label == name:  # a part of a mask
         return name, ""
@@ -138,7 +170,7 @@ def feature(e: ExplanationBase, i: int) -> tuple[str, str]:
 
 
 def prediction(e: ExplanationBase, output: int) -> tuple[str, str]:
-    """What was predicted, and what the importances start from."""
+    """Say what was predicted, and what the importances are added to."""
     full, base = (float(np.atleast_1d(x)[output]) for x in (e.prediction, e.base_value))
     name = clean(e.outputs[output])
     peak = float(np.nanmax(np.abs([full, base, 0.0])))
@@ -155,7 +187,7 @@ def prediction(e: ExplanationBase, output: int) -> tuple[str, str]:
 
 
 def headline(e: ExplanationBase, output: int) -> str:
-    """What was predicted and how the importances relate to it."""
+    """Say what was predicted and how the importances relate to it."""
     said, start = prediction(e, output)
     if np.isnan(e.belief.mean[:, output]).all():
         return f"{said}; too little was asked to say more"
@@ -163,7 +195,7 @@ def headline(e: ExplanationBase, output: int) -> str:
 
 
 def ending(e: ExplanationBase) -> str:
-    """Why the run ended, in words."""
+    """Say why the run ended."""
     if e.exact:
         what = "exact: every coalition was asked"
         return what + (", for this background" if any("background:" in n for n in e.notes) else "")
@@ -171,7 +203,7 @@ def ending(e: ExplanationBase) -> str:
 
 
 def footer(e: ExplanationBase) -> list[str]:
-    """What it cost, why it stopped, how to read it."""
+    """Lines below a table: cost, reason for stopping, units, posterior, notes."""
     s = e.seconds
     time = "<0.01" if s < 0.01 else f"{s:.2g}" if s < 9.5 else f"{s:,.0f}"
     lines = [f"{e.n_queries:,} queries, {e.n_model_rows:,} model rows, {time} s; {ending(e)}"]
@@ -187,7 +219,7 @@ def footer(e: ExplanationBase) -> list[str]:
 
 
 class Row(NamedTuple):
-    """One feature, formatted; ``lower`` and ``upper`` are empty if the importance is exact."""
+    """One feature as text; ``lower`` and ``upper`` are empty if the importance is exact."""
 
     feature: str
     value: str
@@ -196,22 +228,25 @@ class Row(NamedTuple):
     upper: str
     chance: str
 
+    @property
+    def interval(self) -> str:
+        """``0.18 … 0.24``, or ``exact``."""
+        return f"{self.lower} … {self.upper}" if self.lower else "exact"
+
 
 def largest(e: ExplanationBase, output: int, max_rows: int | None = None) -> tuple[list[int], int]:
-    """Positions of the selected features, largest first, and how many are left out."""
+    """Return the indices of selected features, largest first, and how many are left out."""
     order = np.argsort(-np.abs(e.belief.mean[:, output]), kind="stable")
     kept = [int(i) for i in order if e.selected[i, output]]
     return kept[:max_rows], len(kept) - len(kept[:max_rows])
 
 
-def table(
-    e: ExplanationBase, output: int, features: list[int], level: float
-) -> tuple[list[Row], int]:
-    """Rows of some features, and the power of ten that was taken out of their numbers."""
-    shown = numbers(e, output, level)[:, features]
+def table(e: ExplanationBase, view: View, features: list[int]) -> tuple[list[Row], int]:
+    """Return rows of some features, and the power of ten taken out of their numbers."""
+    shown = np.stack([view.mean, view.lower, view.upper])[:, features]
     peak = float(np.abs(shown[np.isfinite(shown)]).max(initial=0.0))
     power = power_of(peak)
-    likely = np.where(np.isinf(shown[1]), 0.5, e.belief.prob_positive()[features, output])
+    likely = np.where(np.isinf(shown[1]), 0.5, e.belief.prob_positive()[features, view.output])
     unit, rows = 10.0**power, []
     for i, (mean, low, high), p in zip(features, (shown / unit).T, likely, strict=True):
         places = decimals((high - low) / 2, peak / unit)
@@ -223,7 +258,7 @@ def table(
 
 
 class Part(NamedTuple):
-    """One output's table: columns with their heads; the first ``n_left`` of them hold words."""
+    """One output's table: columns with their heads; the first ``n_left`` are flush left."""
 
     output: int
     features: list[int]
@@ -246,17 +281,19 @@ def parts(e: ExplanationBase, blank: str) -> Iterator[Part]:
         if np.isnan(e.belief.mean[features, j]).all():
             yield Part(j, features, [], 0, [])
             continue
-        rows, power = table(e, j, features, e.level)
-        ends = zip(*(_aligned([r[c] for r in rows], blank) for c in (3, 4)), rows, strict=True)
-        alike = not e.exact and not any(r.lower for r in rows)
-        between = (f"{lo} … {hi}" if r.lower else ALIKE if alike else "exact" for lo, hi, r in ends)
+        rows, power = table(e, View.of(e, j), features)
+        lower, upper = (_aligned([r[c] for r in rows], blank) for c in (3, 4))
+        ends = zip(rows, lower, upper, strict=True)
+        intervals = [r._replace(lower=r.lower and lo, upper=hi).interval for r, lo, hi in ends]
+        if not e.exact and not any(r.lower for r in rows):
+            intervals = [ALIKE] * len(rows)
         words = [["feature", *(shorten(r.feature, 46) for r in rows)]]
         if any(r.value for r in rows):
             words.append(["value", *(shorten(r.value, 20) for r in rows)])
         means = [f"importance{times(power)}", *_aligned([r.estimate for r in rows], blank)]
-        interval = [f"{percent(e.level)} interval", *between]
+        between = [f"{percent(e.level)} interval", *intervals]
         likely = ["P(>0)", *(r.chance for r in rows)]
-        yield Part(j, features, [*words, means, interval, likely], len(words), more)
+        yield Part(j, features, [*words, means, between, likely], len(words), more)
 
 
 def _aligned(numbers: list[str], blank: str) -> list[str]:
@@ -267,7 +304,7 @@ def _aligned(numbers: list[str], blank: str) -> list[str]:
 
 
 def text(e: ExplanationBase) -> str:
-    """The explanation as a table for the terminal."""
+    """Format the explanation as a table for the terminal."""
     lines: list[str] = []
     for part in parts(e, blank=" "):
         said = headline(e, part.output)
@@ -284,7 +321,7 @@ def text(e: ExplanationBase) -> str:
 
 
 def html(e: ExplanationBase) -> str:
-    """The explanation as an HTML table for notebooks; readable in light and dark themes."""
+    """Format the explanation as HTML for notebooks; readable in light and dark themes."""
     out = ['<div style="font-family:system-ui,sans-serif;font-size:13px;line-height:1.5">']
     for part in parts(e, blank="\u2007"):  # as wide as a digit
         title = f"<b>{e.method}</b>: {escape(headline(e, part.output))}"
@@ -304,8 +341,9 @@ def html(e: ExplanationBase) -> str:
 
 
 def _bars(e: ExplanationBase, output: int, features: list[int]) -> list[str]:
-    """Whiskers from lower to upper, thick over the middle half, hollow if zero is inside."""
-    ends = np.vstack([numbers(e, output, e.level), numbers(e, output, 0.5)[1:]])[:, features]
+    """Draw intervals as SVG: thick for 50 %, with a hollow dot if zero is inside."""
+    wide, half = View.of(e, output), View.of(e, output, 0.5)
+    ends = np.stack([wide.mean, wide.lower, wide.upper, half.lower, half.upper])[:, features]
     finite = np.append(ends[np.isfinite(ends)], 0.0)
     shift, scale = float(np.min(finite)), 146 / max(float(np.ptp(finite)), 1e-300)
     zero, out = 7 - shift * scale, []

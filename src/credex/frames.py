@@ -1,4 +1,4 @@
-"""Explanations as a pandas table: a row for each feature and output."""
+"""Explanations as a pandas frame: a row for each feature and output."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def to_frame(
 ) -> pd.DataFrame:
     """Put explanations below each other; ``rows`` are their labels, for column ``row``.
 
-    All columns are built in one go, and each holds values of one type, so that the table can be
-    written to Parquet or turned into a polars frame.
+    Every column holds values of one type, so that the frame can be written to Parquet or turned
+    into a polars frame.
     """
     import pandas as pd
 
@@ -56,7 +56,7 @@ def to_frame(
 
 
 def _one_type(labels: list[Any]) -> list[Any]:
-    """Numbers, texts or moments as they are; labels of other or several types as text."""
+    """Return numbers, texts or dates as they are; labels of other or several types as text."""
     labels = [plain(label) for label in labels]
     names = {type(label).__name__ for label in labels}
     simple = len(names) == 1 and names <= {"int", "float", "bool", "str", "Timestamp"}

@@ -24,15 +24,13 @@ INSTANCE = ("names", "labels", "units")
 ESTIMATE = {"r2s": "r2", "intercepts": "intercept", "local": "local_prediction"}
 """Arrays of an estimate by their names in the file."""
 HISTORY = ("cursor", "n_queries", "n_model_rows", "model_seconds", "failed_rows", "checked")
-HISTORY_ARRAYS = {
-    **{name: name for name in ("full", "base", "by_row", "base_by_row")},
-    "anchors": "end_values",
-}
+HISTORY_ARRAYS = {n: n for n in ("full", "base", "by_row", "base_by_row")}
+HISTORY_ARRAYS |= {"anchors": "end_values"}
 """Arrays of a history by their names in the file."""
 
 
 def dumps(e: ExplanationBase) -> str:
-    """Return the explanation as JSON text."""
+    """Write the explanation as JSON."""
     instance, estimate, history = e.instance, e.estimate, e.history
     belief, error = estimate.belief, estimate.error
     out: dict[str, Any] = {"format": FORMAT, "version": VERSION}
@@ -49,17 +47,7 @@ def dumps(e: ExplanationBase) -> str:
     out |= {"selected": _array(estimate.selected), "unidentified": _array(estimate.unidentified)}
     asked: dict[str, Any] = {name: getattr(history, name) for name in HISTORY}
     asked |= {key: _array(getattr(history, name)) for key, name in HISTORY_ARRAYS.items()}
-    asked["blocks"] = [
-        {
-            "n": b.n,
-            "d": b.d,
-            "packed": _array(b.packed),
-            "plain": _array(b.plain),
-            "y": _array(b.y),
-            "w": None if np.all(b.w == 1.0) else _array(b.w),
-        }
-        for b in history.rows.blocks
-    ]
+    asked["blocks"] = [_block(b) for b in history.rows.blocks]
     out["asked"] = asked
     return json.dumps(out, allow_nan=True, ensure_ascii=False, default=_jsonable)
 
@@ -69,14 +57,12 @@ def loads(text: str) -> dict[str, Any]:
     try:
         raw = json.loads(text)
     except json.JSONDecodeError as cause:
-        msg = f"this is not JSON: {cause}"
-        raise InputError(msg) from cause
+        raise InputError(f"this is not JSON: {cause}") from cause
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        msg = f"this JSON is not an explanation: its format is not {FORMAT!r}"
-        raise InputError(msg)
-    if raw.get("version") not in (1, VERSION):
-        msg = f"this explanation has version {raw.get('version')!r}; "
-        msg += f"this credex reads versions 1 to {VERSION}"
+        raise InputError(f"this JSON is not an explanation: its format is not {FORMAT!r}")
+    version = raw.get("version")
+    if version not in (1, VERSION):
+        msg = f"this explanation has version {version!r}; this credex reads versions 1 to {VERSION}"
         raise InputError(msg)
     try:
         return _fields(raw)
@@ -108,7 +94,7 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
             **{name: _read(raw[key]) for key, name in ESTIMATE.items()},
         ),
         "history": History(
-            rows=Rows(tuple(map(_block, raw["asked"]["blocks"]))),
+            rows=Rows(tuple(map(_read_block, raw["asked"]["blocks"]))),
             **{name: raw["asked"].get(name, 0) for name in HISTORY},
             **{name: _read(raw["asked"][key]) for key, name in HISTORY_ARRAYS.items()},
         ),
@@ -116,13 +102,18 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _block(b: dict[str, Any]) -> Block:
+def _block(b: Block) -> dict[str, Any]:
+    arrays = {name: _array(getattr(b, name)) for name in ("packed", "plain", "y")}
+    return {"n": b.n, "d": b.d, **arrays, "w": None if np.all(b.w == 1.0) else _array(b.w)}
+
+
+def _read_block(b: dict[str, Any]) -> Block:
     w = np.ones(b["n"]) if b["w"] is None else _read(b["w"])
     return Block(b["n"], b["d"], _read(b["packed"]), _read(b["plain"]), _read(b["y"]), w)
 
 
 def _array(a: Any) -> dict[str, Any] | None:
-    """Exact and compact: little-endian bytes in base64 (small float arrays as numbers)."""
+    """Write an array as little-endian bytes in base64, a small one of floats as numbers."""
     if a is None:
         return None
     a = np.asarray(a)
@@ -134,6 +125,7 @@ def _array(a: Any) -> dict[str, Any] | None:
 
 
 def _read(raw: dict[str, Any] | None) -> Any:
+    """Read what `_array` wrote."""
     if raw is None:
         return None
     if "numbers" in raw:
@@ -158,7 +150,7 @@ def _cell_of_version_1(raw: Any) -> Any:
 
 
 def _jsonable(v: Any) -> Any:
-    """Turn NumPy scalars among the settings into Python's own, anything else into text."""
+    """Turn NumPy scalars among the settings into Python's, anything else into text."""
     return v.item() if isinstance(v, np.generic) else str(v)
 
 

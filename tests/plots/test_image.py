@@ -18,8 +18,7 @@ from matplotlib.patches import PathPatch
 
 import credex as cx
 from credex import formatting
-from credex.plots.image_scene import Scene, borders
-from credex.plots.posterior_gif import walk
+from credex.plots.image import Scene, borders, walk
 from credex.posteriors import Belief
 
 PICTURE = np.random.default_rng(0).integers(60, 200, (30, 40, 3), dtype=np.uint8)

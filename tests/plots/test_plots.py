@@ -134,7 +134,7 @@ def test_words_around_the_picture():
 
 
 def test_numbers_are_printed_in_a_figure_of_our_own_only():
-    rows, _ = formatting.table(E, 0, formatting.largest(E, 0, 3)[0], 0.95)
+    rows, _ = formatting.table(E, formatting.View.of(E, 0), formatting.largest(E, 0, 3)[0])
     own = texts(E.plot.intervals(most=3))
     assert all(f"{r.lower} … {r.upper}" in own for r in rows)
     _, ax = plt.subplots()

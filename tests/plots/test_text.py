@@ -14,7 +14,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 import credex as cx
-from credex.plots.text_pieces import visible
+from credex.plots.text import visible
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -1,7 +1,7 @@
-"""Pictures of explanations: ``e.plot.intervals()``, ``e.plot.ranks()``, ``e.plot.overlay()``.
+"""Plots of explanations: ``e.plot.intervals()``, ``e.plot.ranks()``, ``e.plot.overlay()``.
 
-matplotlib is imported when the first picture is drawn. Nothing here shows a window, changes
-``rcParams`` or the backend: text and axes follow the style that is in force.
+matplotlib is imported when the first plot is drawn. No plot opens a window or changes ``rcParams``
+or the backend: text and axes follow the current style.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from credex.explanation_base import ExplanationBase
+from credex.plots import image, intervals, ranks, series
 from credex.plots.text import TextPlot
 
 if TYPE_CHECKING:
@@ -21,16 +22,11 @@ __all__ = ["Plots"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plots:
-    """The pictures of one explanation.
+    """The plots of one explanation.
 
     Everywhere ``output`` says which output, by name or number, and is needed only if there are
     several; ``level`` is the level of the intervals, by default the explanation's; ``ax`` is where
-    to draw, by default a new figure. Save axes with ``ax.figure.savefig("why.png")``.
-
-    Attributes
-    ----------
-    explanation
-        What is drawn.
+    to draw, by default a new figure. Save a plot with ``ax.figure.savefig("why.png")``.
     """
 
     explanation: ExplanationBase
@@ -73,11 +69,9 @@ class Plots:
         >>> [t.get_text() for t in ax.get_yticklabels()]
         ['part 1', 'part 0']
         """
-        from credex.plots.intervals import intervals, panels
-
         if output is None and ax is None and len(self.explanation.outputs) > 1:
-            return panels(self.explanation, most, level, sort=sort)
-        return intervals(self.explanation, output, most, level, ax, sort=sort)
+            return intervals.draw_panels(self.explanation, most, level, sort=sort)
+        return intervals.draw(self.explanation, output, most, level, ax, sort=sort)
 
     def text(self, *, output: Any = None, level: float | None = None) -> TextPlot:
         """Draw a text with its importances: colour says how much, underline how certain.
@@ -110,9 +104,7 @@ class Plots:
         numpy.ndarray of matplotlib.axes.Axes
             Channels and importances from top to bottom.
         """
-        from credex.plots.series import series
-
-        return series(self.explanation, output, level)
+        return series.draw(self.explanation, output, level)
 
     def ranks(self, *, output: Any = None, most: int = 10, ax: Axes | None = None) -> Axes:
         """Draw how likely each feature is to rank 1st, 2nd, … by the size of its importance.
@@ -120,9 +112,7 @@ class Plots:
         Probabilities above 0.05 are printed in their cells. ``most`` is the number of rows, and
         of ranks; ranks beyond are one column, "later".
         """
-        from credex.plots.ranks import ranks
-
-        return ranks(self.explanation, output, most, ax)
+        return ranks.draw(self.explanation, output, most, ax)
 
     # -- images --------------------------------------------------------------------------------
 
@@ -134,9 +124,7 @@ class Plots:
         Orange raises the prediction, blue lowers it, the stronger the more. A region whose
         interval includes zero is pale and hatched. A new figure also has a colour bar.
         """
-        from credex.plots.image import overlay
-
-        return overlay(self.explanation, output, level, ax)
+        return image.overlay(self.explanation, output, level, ax)
 
     def regions(
         self,
@@ -153,9 +141,7 @@ class Plots:
         numbered by rank; the numbers are listed below. ``signed``: the largest φ instead of the
         largest |φ|, that is, only what raises the prediction.
         """
-        from credex.plots.image import regions
-
-        return regions(self.explanation, k, output, level, ax, signed=signed)
+        return image.regions(self.explanation, k, output, level, ax, signed=signed)
 
     def posterior_gif(
         self,
@@ -166,26 +152,24 @@ class Plots:
         output: Any = None,
         seed: int = 0,
     ) -> Path:
-        """Write an animation that wanders through the posterior.
+        """Write an animation of draws from the posterior.
 
         Every frame colours the image by one draw of the importances: regions that keep their
-        colour are certain, regions that flicker between orange and blue are not.
+        colour are certain, regions that change between orange and blue are not.
 
         Parameters
         ----------
         path
             Where to write the GIF.
         draws
-            Independent draws that are visited, one after the other and round again.
+            Number of independent draws; the animation passes through all and begins again.
         seconds
-            Length of the round.
+            Length of the animation.
         output
-            Which output, by name or number; needed only if there are several.
+            See `Plots`.
         seed
-            Of the draws.
+            Seed of the draws.
         """
-        from credex.plots.posterior_gif import posterior_gif
-
-        return posterior_gif(
+        return image.posterior_gif(
             self.explanation, path, draws=draws, seconds=seconds, output=output, seed=seed
         )

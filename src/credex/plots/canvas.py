@@ -1,23 +1,21 @@
-"""What the plots share: the numbers of one output, axes of the right size, labels that fit."""
+"""What all plots share: axes of the right size, titles and labels that fit."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credex import formatting
-from credex.checks import check_level
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.typing import Floats, Masks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_LABEL = 46
-"""Columns of text in the longest label of a figure of our own."""
+"""Longest label, in columns of text, of a figure of our own."""
 
 ROOM = 5.0
 """Inches to the right of the labels in a figure of our own."""
@@ -26,39 +24,7 @@ LUMA = np.array([0.299, 0.587, 0.114])
 """Weights of red, green and blue in brightness."""
 
 PLAIN: dict[str, Any] = {"parse_math": False}
-"""For the user's own words: a dollar sign in a name is a dollar sign."""
-
-
-class View(NamedTuple):
-    """The numbers of one output: ``(d,)`` importances and the ends of their intervals."""
-
-    output: int
-    level: float
-    mean: Floats
-    lower: Floats
-    upper: Floats
-
-    @classmethod
-    def of(cls, e: ExplanationBase, output: Any, level: float | None = None) -> Self:
-        """Look at the output that is meant, at ``level`` or the explanation's own."""
-        j = e._output(output)  # noqa: SLF001 - one way to name an output
-        level = e.level if level is None else check_level(level)
-        return cls(j, level, *formatting.numbers(e, j, level))
-
-    @property
-    def unclear(self) -> Masks:
-        """``(d,)``: the interval includes zero, and the importance is not known exactly."""
-        return (self.lower <= 0) & (self.upper >= 0) & (self.lower < self.upper)
-
-    @property
-    def peak(self) -> float:
-        """The largest |importance|."""
-        return float(np.abs(self.mean[np.isfinite(self.mean)]).max(initial=0.0))
-
-    def check_known(self, what: str) -> None:
-        """Raise unless all importances are known."""
-        if not np.isfinite(self.mean).all():
-            raise InputError(f"too little was asked to {what}; go on with refine()")
+"""For names given by the user: a dollar sign does not begin a formula."""
 
 
 def sign_colour(mean: float) -> str:
@@ -67,10 +33,9 @@ def sign_colour(mean: float) -> str:
 
 
 def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int]:
-    """Axes to draw on, inches there are for titles, and columns there are for labels.
+    """Return axes, the inches there are for titles, and the columns there are for labels.
 
-    Without ``ax`` they are those of a new figure, so many inches wide and (for letters of 10
-    points) high.
+    Without ``ax`` these are axes of a new figure; its size in inches is for letters of 10 points.
     """
     from matplotlib.axes import Axes
 
@@ -82,11 +47,12 @@ def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int
     if not isinstance(ax, Axes):
         msg = f"ax must be matplotlib Axes, for example of plt.subplots(); got {type(ax).__name__}"
         raise InputError(msg)
-    return ax, 0.6 * cell_width(ax), columns(0.4 * cell_width(ax), "medium")
+    inches = _cell_width(ax)
+    return ax, 0.6 * inches, columns(0.4 * inches, "medium")
 
 
 def label(e: ExplanationBase, i: int, max_columns: int) -> str:
-    """``age = 41`` (BayesLIME: its condition, ``29 < age ≤ 41``) in at most ``max_columns``."""
+    """Return ``age = 41`` (BayesLIME: ``29 < age ≤ 41``) in at most ``max_columns``."""
     name, value = formatting.feature(e, i)
     if e.method == "BayesLIME" or not value:
         return formatting.shorten(name, max_columns)
@@ -95,8 +61,8 @@ def label(e: ExplanationBase, i: int, max_columns: int) -> str:
     return f"{formatting.shorten(name, left - formatting.columns(value))} = {value}"
 
 
-def cell_width(ax: Axes) -> float:
-    """Inches from left to right that belong to the axes and their labels."""
+def _cell_width(ax: Axes) -> float:
+    """Return the width in inches that the axes and their labels share."""
     figure: Any = ax.figure
     share, spec = ax.get_position().width, ax.get_subplotspec()
     if spec is not None:
@@ -106,21 +72,21 @@ def cell_width(ax: Axes) -> float:
 
 
 def columns(inches: float, size: str) -> int:
-    """Columns of text of a font size (``"small"``, …) that about fit."""
+    """Return about how many columns of text of a font size (``"small"``, …) fit."""
     return max(int(72 * inches / (0.55 * points(size))), 16)
 
 
 def points(size: str) -> float:
-    """The font size in points, in the style that is in force."""
+    """Return a font size in points, in the current style."""
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(size=size).get_size_in_points()
 
 
-def title(ax: Axes, inches: float, *lines: str) -> None:
-    """Write lines above the axes, flush left."""
-    width = columns(inches, "medium")
-    text = "\n".join(textwrap.fill(line, width) for line in lines)
+def title(ax: Axes, inches: float, e: ExplanationBase, output: int, *more: str) -> None:
+    """Write method, prediction and ``more`` lines above the axes, flush left."""
+    lines = [f"{e.method}: {formatting.prediction(e, output)[0]}", *more]
+    text = "\n".join(textwrap.fill(line, columns(inches, "medium")) for line in lines)
     ax.set_title(text, loc="left", fontsize="medium", linespacing=1.4).set_parse_math(False)
 
 

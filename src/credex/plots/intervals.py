@@ -1,4 +1,4 @@
-"""The forest plot: what each feature adds, and how far that is certain."""
+"""The forest plot: importances and their intervals, a row for each feature."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from credex import formatting
 from credex.checks import check_count
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import PLAIN, View, axes, columns, label, sign_colour, title
+from credex.formatting import View
+from credex.plots.canvas import PLAIN, axes, columns, label, sign_colour, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ PALE = 0.5
 """Opacity of intervals that include zero."""
 
 
-def intervals(
+def draw(
     e: ExplanationBase, output: Any, most: int, level: float | None, ax: Axes | None, *, sort: bool
 ) -> Axes:
     """Draw the forest plot; see `credex.plots.Plots.intervals`."""
@@ -31,10 +32,9 @@ def intervals(
     own_figure = ax is None
     ax, room, longest = axes(ax, 8.5, 1.75 + 0.3 * n_lines)
 
-    middle_half = formatting.numbers(e, view.output, 0.5)[1:]
+    half = View.of(e, view.output, 0.5)
     for y, i in enumerate(features):
-        thin, thick = (view.lower[i], view.upper[i]), tuple(middle_half[:, i])
-        _row(ax, y, view.mean[i], thin, thick, neutral=abs(view.mean[i]) <= 1e-12 * view.peak)
+        _row(ax, y, view, i, thick=(half.lower[i], half.upper[i]))
     more = [f"… and {left_out} more"] if left_out else []
     ax.set_yticks(range(n_lines), [label(e, i, longest) for i in features] + more, **PLAIN)
     ax.set_ylim(n_lines - 0.4, -1.2 if own_figure else -0.6)
@@ -45,51 +45,44 @@ def intervals(
         ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center")
     elif own_figure:
         _numbers(ax, e, view, features)
-    said, start = formatting.prediction(e, view.output)
-    title(ax, room, f"{e.method}: {said}", start.replace("R² ", "R²\u00a0"))
+    start = formatting.prediction(e, view.output)[1].replace("R² ", "R²\u00a0")
+    title(ax, room, e, view.output, start)
     _below(ax, e, view.level, room, power, own_figure=own_figure)
     return ax
 
 
-def panels(e: ExplanationBase, most: int, level: float | None, *, sort: bool) -> Any:
-    """One forest plot above the other for each output; returns an array of axes."""
+def draw_panels(e: ExplanationBase, most: int, level: float | None, *, sort: bool) -> Any:
+    """Draw a forest plot for each output below each other; return an array of axes."""
     from matplotlib import pyplot as plt
 
     n_lines = min(len(e.names), check_count("most", most)) + (len(e.names) > most)
     size = (8.5, len(e.outputs) * (1.6 + 0.27 * n_lines))
     grid: Any = plt.subplots(len(e.outputs), figsize=size, layout="constrained")[1]
     for j, ax in enumerate(grid):
-        intervals(e, j, most, level, ax, sort=sort)
+        draw(e, j, most, level, ax, sort=sort)
     return grid
 
 
-def _row(ax: Axes, y: int, mean: float, thin: Any, thick: Any, *, neutral: bool) -> None:
-    """One feature: the thin interval, the thick one, the dot."""
+def _row(ax: Axes, y: int, view: View, i: int, *, thick: tuple[float, float]) -> None:
+    """Draw feature ``i``: the thin interval, the thick one, the dot."""
+    mean, thin, unclear = view.mean[i], (view.lower[i], view.upper[i]), view.unclear[i]
     if not np.isfinite(mean):
         return
-    low, high = thin
-    known, unclear = low == high, low <= 0 <= high and low < high
+    known = thin[0] == thin[1]
+    neutral = abs(mean) <= 1e-12 * view.peak
     colour = formatting.NEUTRAL if neutral else sign_colour(mean)
-    if not known and np.isfinite([thin, thick]).all():
+    if not known and np.isfinite([*thin, *thick]).all():
         pale = PALE if unclear else 1.0
         style: dict[str, Any] = {"color": colour, "alpha": pale, "marker": "", "ls": "-"}
         ax.plot(thin, [y, y], lw=1.4, **style)
         ax.plot(thick, [y, y], lw=4.5, solid_capstyle="butt", **style)
-    ax.plot(
-        [mean],
-        [y],
-        marker="D" if known else "o",
-        ms=5.5 if known else 7,
-        ls="",
-        mec=colour,
-        mfc=ax.get_facecolor() if unclear else colour,
-        mew=1.4,
-        zorder=3,
-    )
+    face = ax.get_facecolor() if unclear else colour
+    marker, size = ("D", 5.5) if known else ("o", 7)
+    ax.plot([mean], [y], marker=marker, ms=size, ls="", mec=colour, mfc=face, mew=1.4, zorder=3)
 
 
 def _dress(ax: Axes, ends: Floats) -> int:
-    """Zero line, guides from label to dot, no box; the power of ten that its numbers are in."""
+    """Draw zero line and guides, format the axis; return the power of ten of its numbers."""
     from matplotlib import rcParams
     from matplotlib.ticker import MaxNLocator, ScalarFormatter, StrMethodFormatter
 
@@ -111,23 +104,21 @@ def _dress(ax: Axes, ends: Floats) -> int:
     numbers.set_powerlimits((power, power))
     thousands = power == 0 and peak >= 1000
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}") if thousands else numbers)
-    ax.xaxis.get_offset_text().set_visible(False)  # it would lie on the label, which says it
+    ax.xaxis.get_offset_text().set_visible(False)  # the label says it
     return power
 
 
 def _numbers(ax: Axes, e: ExplanationBase, view: View, features: list[int]) -> None:
-    """The numbers themselves, in columns to the right of the rows."""
+    """Print the numbers in columns to the right of the rows."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    rows, power = formatting.table(e, view.output, features, view.level)
+    rows, power = formatting.table(e, view, features)
     font = FontProperties(size="small")
-    between = [f"{r.lower} … {r.upper}" if r.lower else "exact" for r in rows]
+    means = [f"importance{formatting.times(power)}", *(r.estimate for r in rows)]
+    between = [f"{formatting.percent(view.level)} interval", *(r.interval for r in rows)]
     right = 4.0
-    for column in (
-        [f"importance{formatting.times(power)}", *(r.estimate for r in rows)],
-        [f"{formatting.percent(view.level)} interval", *between],
-    ):
+    for column in (means, between):
         sizes = (text_to_path.get_text_width_height_descent(c, font, ismath=False) for c in column)
         right += 16 + max(width for width, _, _ in sizes)  # in points
         for y, words in enumerate(column, start=-1):
@@ -148,7 +139,7 @@ def _numbers(ax: Axes, e: ExplanationBase, view: View, features: list[int]) -> N
 def _below(
     ax: Axes, e: ExplanationBase, level: float, room: float, power: int, *, own_figure: bool
 ) -> None:
-    """Label of the axis and, below it, what it cost, what the lines are and why it ended."""
+    """Write the label of the axis and, below it, queries, levels and reason for stopping."""
     lines = "" if e.exact else f"thin: {formatting.percent(level)}, thick: 50 % · "
     footer = f"{e.n_queries:,} queries · {lines}{formatting.ending(e)}"
     footer = footer if own_figure else textwrap.fill(footer, columns(room, "small"))

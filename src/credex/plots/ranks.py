@@ -1,4 +1,4 @@
-"""The heat map of ranks: which order of the features is certain, and which is not."""
+"""The heat map of the probabilities of ranks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from credex import formatting
 from credex.checks import check_count
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import LUMA, PLAIN, View, axes, bare, label, title
+from credex.formatting import View
+from credex.plots.canvas import LUMA, PLAIN, axes, bare, label, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ PRINTED = 0.05
 """Probabilities above this are printed."""
 
 
-def ranks(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
+def draw(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
     """Draw the heat map; see `credex.plots.Plots.ranks`."""
     from matplotlib.colors import to_rgb, to_rgba
 
@@ -53,6 +54,5 @@ def ranks(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
     bare(ax)
     ax.set_xlabel("rank by the size of the importance (1 is the largest)")
     more = f"; {left_out} more features are not shown" if left_out else ""
-    said = f"{e.method}: {formatting.prediction(e, view.output)[0]}"
-    title(ax, room, said, f"probability of each rank{more}")
+    title(ax, room, e, view.output, f"probability of each rank{more}")
     return ax

@@ -10,7 +10,8 @@ from credex import formatting
 from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import PLAIN, ROOM, View, sign_colour, title
+from credex.formatting import View
+from credex.plots.canvas import PLAIN, ROOM, sign_colour, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SHADE = 0.55
 """Opacity of the shading behind the largest importance."""
 
 
-def series(e: ExplanationBase, output: Any, level: float | None) -> Any:
+def draw(e: ExplanationBase, output: Any, level: float | None) -> Any:
     """Draw the series; see `credex.plots.Plots.series`."""
     from matplotlib import pyplot as plt
 
@@ -35,70 +36,58 @@ def series(e: ExplanationBase, output: Any, level: float | None) -> Any:
     values = np.array(payload["values"], dtype=np.float64).reshape(payload["shape"][0], -1)
     bounds, names, n_channels = payload["bounds"], payload["channels"], values.shape[1]
     numbers = np.stack([view.mean, view.lower, view.upper, view.unclear])
-    # below each channel its own importances; below all of them, if they go together
+    # Named channels have importances of their own, drawn below each; others share theirs.
     groups: list[tuple[list[int], Floats]] = [(list(range(n_channels)), numbers)]
     if names:
         groups = [([c], part) for c, part in enumerate(np.split(numbers, n_channels, axis=1))]
     ratios = [r for channels, _ in groups for r in [2.0] * len(channels) + [1.6]]
-    grid: Any = plt.subplots(
-        len(ratios),
-        figsize=(8.5, 1.1 + 0.75 * sum(ratios)),
-        layout="constrained",
-        sharex=True,
-        gridspec_kw={"height_ratios": ratios},
-    )[1]
-    rows = iter(grid)
+    size = (8.5, 1.1 + 0.75 * sum(ratios))
+    style: dict[str, Any] = {"height_ratios": ratios, "sharex": True, "layout": "constrained"}
+    grid: Any = plt.subplots(len(ratios), figsize=size, **style)[1]
+    rows, importances, hatched = iter(grid), [], False
     for channels, part in groups:
         for c in channels:
             word = names[c] if names else f"channel {c}" if n_channels > 1 else "value"
-            _line(next(rows), values[:, c], bounds, part, peak=view.peak, name=word)
-        _bars(next(rows), bounds, part)
-    scales = [ax for ax in grid if ax.get_ylabel() == "importance"]
-    ends = [edge for ax in scales for edge in ax.get_ylim()]
-    for ax in scales:  # one scale for all, or a small importance would look like a large one
+            hatched |= _channel(next(rows), values[:, c], bounds, part, peak=view.peak, name=word)
+        importances.append(next(rows))
+        _importances(importances[-1], bounds, part)
+    ends = [edge for ax in importances for edge in ax.get_ylim()]
+    for ax in importances:  # one scale for all, or a small importance would look like a large one
         ax.set_ylim(min(ends), max(ends))
-    said, start = formatting.prediction(e, view.output)
-    title(grid[0], ROOM, f"{e.method}: {said}", start)
-    grid[-1].set_xlabel(f"time step\n{_legend(e, view)}", fontsize="small")
+    title(grid[0], ROOM, e, view.output, formatting.prediction(e, view.output)[1])
+    words = [f"{e.n_queries:,} queries", f"{formatting.percent(view.level)} intervals"]
+    if view.unclear.any():
+        marks = "hollow dots, hatched segments" if hatched else "hollow dots"
+        words.append(f"{marks}: the interval includes 0")
+    legend = " · ".join([*words, formatting.ending(e)])
+    grid[-1].set_xlabel(f"time step\n{legend}", fontsize="small")
     return grid
 
 
-def _legend(e: ExplanationBase, view: View) -> str:
-    """What it cost, what hollow and hatched mean if they occur, why it ended."""
-    words = [f"{e.n_queries:,} queries", f"{formatting.percent(view.level)} intervals"]
-    if view.unclear.any():
-        hatched = np.abs(view.mean[view.unclear]).max() > FAINT * view.peak
-        words.append(f"hollow{', hatched' if hatched else ''}: the interval includes 0")
-    return " · ".join([*words, formatting.ending(e)])
-
-
-def _line(
+def _channel(
     ax: Axes, values: Floats, bounds: list[list[int]], numbers: Floats, *, peak: float, name: str
-) -> None:
-    """One channel, its segments shaded by their importance."""
+) -> bool:
+    """Draw a channel with its segments shaded by importance; say whether any is hatched."""
     from matplotlib import rcParams
 
-    ink = rcParams["text.color"]
+    ink, hatched = rcParams["text.color"], False
     for (a, b), (mean, _, _, unclear) in zip(bounds, numbers.T, strict=True):
         if not np.isfinite(mean) or abs(mean) <= FAINT * peak:
             continue
-        ax.axvspan(
-            a - 0.5,
-            b - 0.5,
-            facecolor=(sign_colour(mean), SHADE * abs(mean) / peak),
-            edgecolor=(ink, 0.3),
-            hatch="///" if unclear else None,
-            lw=0,
-        )
+        hatched |= bool(unclear)
+        shade = (sign_colour(mean), SHADE * abs(mean) / peak)
+        hatch = "///" if unclear else None
+        ax.axvspan(a - 0.5, b - 0.5, facecolor=shade, edgecolor=(ink, 0.3), hatch=hatch, lw=0)
     ax.plot(np.arange(len(values)), values, color=ink, lw=1.3)
     for a, _ in bounds[1:]:
         ax.axvline(a - 0.5, color=ink, lw=0.6, alpha=0.25)
     ax.set_xlim(-0.5, len(values) - 0.5)
     _dress(ax, formatting.shorten(clean(name), 24))
+    return hatched
 
 
-def _bars(ax: Axes, bounds: list[list[int]], numbers: Floats) -> None:
-    """Importances of the segments, each over its own stretch of time."""
+def _importances(ax: Axes, bounds: list[list[int]], numbers: Floats) -> None:
+    """Draw the importances of the segments with their intervals."""
     from matplotlib import rcParams
 
     ax.axhline(0.0, color=rcParams["text.color"], lw=0.9, alpha=0.7)
