@@ -7,11 +7,15 @@ from functools import lru_cache
 import numpy as np
 
 from credex.posteriors import Belief
+from credex.posteriors.regression import TINY
 from credex.posteriors.student import root
 from credex.typing import Floats, Ints
 
 DRAWS = 1_000
 """Draws from a posterior: the tails of a 95 % range are right to 0.005 (one standard error)."""
+
+SHORT_ROW = 16
+"""Rows of up to so many numbers are sorted fastest by numpy's stable sort."""
 
 
 def rank_range(belief: Belief, output: int, level: float) -> tuple[Ints, Ints]:
@@ -25,9 +29,17 @@ def rank_range(belief: Belief, output: int, level: float) -> tuple[Ints, Ints]:
     if not (np.isfinite(mean).all() and np.isfinite(scale).all()):  # any order is possible
         return np.ones(d, dtype=np.int64), np.full(d, d)
     # φ times a common positive factor, which leaves the order as it is
-    x = mean * _tails(float(f"{belief.dof:.2g}")) + _normals(d) @ root(scale).T
-    order = np.argsort(-np.abs(x), axis=1, kind="stable")
-    counts = np.bincount((order * d + np.arange(d)).ravel(), minlength=d * d).reshape(d, d)
+    x = _normals(d) @ root(scale).T
+    x += mean * _tails(float(f"{belief.dof:.2g}"))
+    # Equal sizes keep the order of the features. The default sort is faster on long rows but not
+    # stable, hence the small discount.
+    np.abs(x, out=x)
+    x += TINY
+    x *= 1e-13 * np.arange(d) - 1
+    order = np.argsort(x, axis=1, kind="stable" if d <= SHORT_ROW else None)
+    order *= d
+    order += np.arange(d)
+    counts = np.bincount(order.ravel(), minlength=d * d).reshape(d, d)
     p = np.cumsum(counts, axis=1) / DRAWS
     tail = (1 - level) / 2
     return np.argmax(p > tail, axis=1) + 1, np.argmax(p >= 1 - tail - 1e-12, axis=1) + 1
