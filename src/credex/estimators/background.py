@@ -37,13 +37,14 @@ def with_background(estimator: _Fits, h: History, belief: Belief) -> Belief:
     phi = phi.reshape(-1, b, k)
     gap = phi - np.einsum("dbk,b->dk", phi, weights)[:, None, :]
     w2 = weights**2
-    share = np.einsum("ibk,jbk,b->ijk", gap, gap, w2) / max(1 - w2.sum(), 1e-12)
-    one, two = float(np.trace(belief.scale).sum()), float(np.trace(share).sum())
+    added = np.einsum("ibk,jbk,b->ijk", gap, gap, w2) / max(1 - w2.sum(), 1e-12)
+    one, two = float(np.trace(belief.scale).sum()), float(np.trace(added).sum())
     if not one + two > 0:
         return belief
     rows = max(1 / float(w2.sum()) - 1, 1.0)  # degrees of freedom of a weighted variance
-    dof = (one + two) ** 2 / (one**2 / belief.dof + two**2 / rows)  # Welch–Satterthwaite
-    return Belief(belief.mean, belief.scale + share, max(dof, 1.0))
+    share = two / (one + two)  # of the background in the variance: Welch–Satterthwaite
+    dof = 1 / ((1 - share) ** 2 / belief.dof + share**2 / rows)
+    return Belief(belief.mean, belief.scale + added, max(dof, 1.0))
 
 
 def _importances(

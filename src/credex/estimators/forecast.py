@@ -116,8 +116,9 @@ def shapley_spread(p: ShapleyPosterior) -> Spread:
         pull = lam[:, None] * (p.mean - g.prior.means(len(lam))[:, None])
         fixed = (g.v**2) @ pull**2
 
-    shares = [reach * u2[:, j : j + 1] for j in range(p.y.shape[1])]
-    steady = _steady(reach.T @ u2, np.stack([s.T @ s for s in shares], axis=2))
+    total = reach.T @ u2
+    parts = [reach * u2[:, j : j + 1] / np.where(v > 0, v, 1.0) for j, v in enumerate(total.T)]
+    steady = _steady(total, np.stack([part.T @ part for part in parts], axis=2))
     asked = float(often.sum())
     spent = float(g.leverage.sum())
     spare = max(asked - spent, 1.0)
@@ -134,21 +135,21 @@ def shapley_spread(p: ShapleyPosterior) -> Spread:
     return spread
 
 
-def _steady(variance: Floats, fourth: Floats) -> Callable[[Floats], Floats]:
+def _steady(variance: Floats, luck: Floats) -> Callable[[Floats], Floats]:
     """Return what draws the features' variances together as far as they differ by luck.
 
     A forecast is about the widest interval, and the largest of several noisy variances is too
-    large on average. ``variance (d, k)`` is a sum over rows and ``fourth (d, d, k)`` the sum of
-    the products of two features' shares in it: together they say how much of the differences
+    large on average. ``variance (d, k)`` is a sum over rows and ``luck (d, d, k)`` the sum of the
+    products of two features' relative shares in it: together they say how much of the differences
     between the features is luck. What luck they have in common makes no difference.
     """
     seen, due = np.zeros(variance.shape[1]), np.zeros(variance.shape[1])
     for j, v in enumerate(variance.T):
         some = v > 0
         if some.any():
-            luck = fourth[:, :, j][np.ix_(some, some)] / np.outer(v[some], v[some])
+            both = luck[:, :, j][np.ix_(some, some)]
             seen[j] = np.log(v[some]).var()
-            due[j] = luck.diagonal().mean() - luck.mean()
+            due[j] = both.diagonal().mean() - both.mean()
     real = np.where(seen > 0, np.clip(1 - due / np.where(seen > 0, seen, 1.0), 0.0, 1.0), 1.0)
 
     def steady(later: Floats) -> Floats:
@@ -184,9 +185,9 @@ def linear_spread(p: LinearPosterior, most: float, *, robust: bool) -> Spread:
     lam, m = p.prior.precisions(p.d), p.prior.means(p.d)
     gram = p.gram
     # residuals freed from the fit's own share, their mean hat value, sums for `_steady`
-    meat, hat, fourth = p.projected_meat()
+    meat, hat, luck = p.projected_meat()
     second = np.stack([np.einsum("ij,jl,il->i", p.v, meat[:, :, j], p.v) for j in range(p.k)], 1)
-    steady = _steady(second, fourth)
+    steady = _steady(second, luck)
     parameters = p.n - p.robust_dof if robust else 0.0
     noise = p.noise_variance()
 

@@ -36,6 +36,7 @@ def effective_rows(r: Floats, v: Floats) -> Floats:
     normal residuals, and small for a function that is nearly constant except in a few rows.
     """
     z2 = r**2 / v[:, None]
+    z2 /= np.maximum(z2.max(0), np.finfo(float).tiny)  # fourth powers of large outputs overflow
     fourth = np.maximum((z2**2).sum(0), np.finfo(float).tiny)
     return np.asarray(np.clip(3 * z2.sum(0) ** 2 / fourth, 1.0, len(r)))
 

@@ -297,9 +297,10 @@ class LinearPosterior:
 
     def projected_meat(self) -> tuple[Floats, float, Floats]:
         """Return `regression.projected_meat` of the rows, in units of the outputs."""
-        squared(self._scale)  # an error if variances overflow
-        rows = (replace(r, residual=r.residual * self._scale) for r in self._influences())
-        return regression.projected_meat(rows, self.d, self.k)
+        unit = self._scale.max()
+        rows = (replace(r, residual=r.residual * (self._scale / unit)) for r in self._influences())
+        meat, leverage, luck = regression.projected_meat(rows, self.d, self.k)
+        return meat * squared(unit), leverage, luck
 
     @cached_property
     def _n_parameters(self) -> float:

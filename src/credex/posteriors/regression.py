@@ -273,15 +273,19 @@ def projected_meat(rows: Iterable[Influence], d: int, k: int) -> tuple[Floats, f
         ``(d, d, k)``: Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ).
     leverage
         Mean leverage, weighted by the squared residuals.
-    shares
-        ``(d, d, k)``: products of the rows' shares in two features' variances, summed over rows.
+    luck
+        ``(d, d, k)``: products of the rows' relative shares in two features' variances, summed
+        over rows.
     """
-    meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, 0.0
+    meat, products, total = np.zeros((d, d, k)), np.zeros((d, d, k)), np.zeros((d, k))
+    leverage = mass = 0.0
     for r in rows:
         e2 = np.square(r.residual) * (np.square(r.w) / r.slack)[:, None]
         meat += covariance([(r.z, np.sqrt(e2))], d, k)
-        shares += covariance([(np.square(r.influence), e2)], d, k)
+        products += covariance([(np.square(r.influence), e2)], d, k)
+        total += np.square(r.influence).T @ e2
         each = e2.sum(axis=1)
         leverage += float(np.sum((1 - r.slack) * each))
         mass += float(each.sum())
-    return meat, leverage / mass if mass > 0 else 0.0, shares
+    luck = products / np.maximum(total[:, None] * total[None], TINY)
+    return meat, leverage / mass if mass > 0 else 0.0, luck

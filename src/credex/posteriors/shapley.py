@@ -236,8 +236,8 @@ class ShapleyPosterior:
         noise = float(np.sum(w2 * (1 - fpc) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return dof
-        spread = misfit**2 / dof + noise**2 / max(self.noise.dof, 1.0)  # Welch–Satterthwaite
-        return max((misfit + noise) ** 2 / spread, 1.0)
+        share = misfit / (misfit + noise)  # of the variance: Welch–Satterthwaite
+        return max(1 / (share**2 / dof + (1 - share) ** 2 / max(self.noise.dof, 1.0)), 1.0)
 
     @cached_property
     def belief(self) -> Belief:
