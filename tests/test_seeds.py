@@ -1,5 +1,8 @@
 """Random streams: no two parts of a run share their draws."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -25,6 +28,19 @@ def test_children_differ_from_their_parents_and_from_each_other():
     assert len(set(found)) == len(found)
     assert not set(found) & set(range(2_000_000))
     assert child(3, Purpose.REFERENCE) == child(3, Purpose.REFERENCE)
+
+
+def test_streams_of_a_seed_are_made_in_one_place_only():
+    """Elsewhere a generator may take a seed as it is, but never a seed and a number."""
+    src = Path(cx.__file__).parent
+    for path in sorted(src.rglob("*.py")):
+        if path.name == "seeds.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+            if called in ("default_rng", "SeedSequence", "RandomState"):
+                ok = all(isinstance(a, ast.Name | ast.Constant | ast.Attribute) for a in node.args)
+                assert ok, f"{path.relative_to(src)}:{node.lineno} should use seeds.spawn"
 
 
 def test_the_reference_of_verify_is_independent_of_the_projection_pool(monkeypatch):

@@ -9,6 +9,7 @@ import numpy as np
 
 from credex.checks import check_count, check_positive
 from credex.errors import InputError
+from credex.seeds import Purpose, spawn
 from credex.typing import Floats
 
 __all__ = ["local_lipschitz"]
@@ -103,7 +104,7 @@ def _unit(scale: Any, row: Floats) -> Floats:
 
 def _ball(row: Floats, unit: Floats, radius: float, n: int, seed: int) -> Floats:
     """Draw ``(n, …)`` points uniformly from a ball around ``row``."""
-    rng = np.random.default_rng(seed)
+    rng = spawn(seed, Purpose.NEIGHBOURS)
     step = rng.standard_normal((n, row.size))
     step *= (rng.random(n) ** (1 / row.size) / np.linalg.norm(step, axis=1))[:, None]
     return np.asarray(row + radius * unit * step.reshape(n, *row.shape))
