@@ -250,10 +250,7 @@ def main() -> None:
     ]
     body = "\n\n".join(parts)
     title = "What thinking costs and saves"
-    if quick:
-        print(f"\n{title} (quick)\n\n{body}\n")
-    else:
-        publish("cost", title, "make bench-cost", body)
+    publish("cost", title, "make bench-cost", body, quick=quick)
 
 
 if __name__ == "__main__":
