@@ -44,6 +44,14 @@ def test_attributes_of_explanations_are_pinned():
     assert public == set(f"{FIELDS} {NUMBERS} {ABOUT} {MADE} {ASKED} {FORMS}".split())
 
 
+@pytest.mark.parametrize("cls", [cx.BayesLIME, cx.BayesSHAP])
+def test_attributes_of_explainers_are_pinned(cls):
+    explainer = cls(lambda z: 1.0 * z[:, 0], cx.Masks(3))
+    public = {name for name in dir(explainer) if not name.startswith("_")}
+    calls = "explain explain_many iterate forecast refine zoom calibrate verify"
+    assert public == set(f"{calls} model domain options method".split())
+
+
 def test_public_metrics_are_pinned():
     assert cx.metrics.__all__ == ["local_lipschitz"]
     parameters = inspect.signature(cx.metrics.local_lipschitz).parameters
