@@ -249,7 +249,7 @@ def main() -> None:
         END.format(minutes=minutes, before=before, after=yardstick()),
     ]
     body = "\n\n".join(parts)
-    title = "What thinking costs and saves"
+    title = "What the Gaussian process costs and saves"
     publish("cost", title, "make bench-cost", body, quick=quick)
 
 
