@@ -23,7 +23,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 import credex as cx
 from benchmarks.timing import publish, table, together, yardstick
-from credex.designs.shapley import ShapleySequence
+from credex.designs.coalitions import ShapleySequence
 
 FLOOR, LIME, SHAP = 1.5, 5.0, 10.0
 

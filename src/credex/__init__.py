@@ -1,8 +1,7 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
 from credex import metrics
-from credex.designs.focused import Focused
-from credex.designs.samplers import Paired, PaperFocused, Random
+from credex.designs.samplers import Focused, Paired, PaperFocused, Random
 from credex.domains import (
     Blur,
     Felzenszwalb,

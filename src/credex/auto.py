@@ -1,8 +1,8 @@
-"""``posterior="auto"``: pure functions of d, the budget, the cost of a query and forecasts.
+"""``posterior="auto"``: regression or Gaussian process, by what a query costs and by forecasts.
 
-Nothing here reads a clock, so that the same seed gives the same numbers. Seconds are those of one
-core that multiplies two 2000×2000 matrices in 0.35 s; `make bench-cost` measures how close to the
-best choice they lead.
+Pure functions that read no clock, so that the same seed gives the same numbers. Seconds are those
+of one core that multiplies two 2000×2000 matrices in 0.35 s; `make bench-cost` measures how close
+to the best choice they lead.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 PROCESS_FIRST = 2.5e-3
-"""Cost of a query from which a run to a width begins with the Gaussian process.
+"""Seconds per query from which a run to a width begins with the Gaussian process.
 
 It may be done before the regression can have a first look. Below, the regression looks first (its
 arithmetic costs next to nothing), and then forecasts decide.
 """
 
 DEAR_LOOK = 5e-4
-"""Cost of a query from which such a run looks after three queries a feature instead of four."""
+"""Seconds per query from which such a run looks after three queries a feature instead of four."""
 
 QUERY_RATIO = 5.0
 """Queries the regression needs for each of the process (median over the benchmark games)."""
@@ -43,30 +43,12 @@ class Choice(NamedTuple):
     open: bool = False
 
 
-def run_seconds(n: float) -> float:
-    """Arithmetic of a run of the process that ends with ``n`` queries."""
-    return 1.2e-3 * n + 4e-6 * n**2
-
-
-def fit_seconds(n: float) -> float:
-    """Arithmetic of one fit of the process to ``n`` queries, hyper-parameters from scratch."""
-    return 0.02 + 0.35 * run_seconds(n)
-
-
 def choose_posterior(
     d: int, budget: float, query_seconds: float | None, *, fixed: bool = True
 ) -> Choice:
-    """Choose for ``d`` features and at most ``budget`` queries.
+    """Choose for ``d`` features, at most ``budget`` queries and the cost of a query, if known.
 
-    Parameters
-    ----------
-    d, budget
-        Features and most queries (exact answers are found by themselves).
-    query_seconds
-        Cost of a query; ``None``: not known.
-    fixed
-        The budget will be spent in full; otherwise the run stops at a width, and the number of
-        queries is not known.
+    ``fixed``: the budget will be spent in full; otherwise the run stops at a width.
     """
     if query_seconds is None:
         return Choice("linear", "linear posterior: the cost of a query is not known")
@@ -85,16 +67,9 @@ def choose_posterior(
 
 
 class Prospect(NamedTuple):
-    """Where a regression on its way to a width stands.
+    """A regression on its way to a width, after ``n`` queries with ``left`` of the budget.
 
-    Attributes
-    ----------
-    n, left
-        Queries asked, and how many remain of the budget.
-    more, least
-        Queries it needs by its forecast, and by the lower end of that.
-    query_seconds
-        Cost of a query.
+    It needs ``more`` queries by its forecast, ``least`` by the lower end of the forecast.
     """
 
     n: float
@@ -105,14 +80,14 @@ class Prospect(NamedTuple):
 
 
 def worth_fitting(p: Prospect) -> bool:
-    """Whether to fit the process, only to hear how many queries it would need."""
+    """Whether to fit the process, only to forecast how many queries it would need."""
     if p.n > MAX_QUERIES:
         return False
     return out_of_reach(p) or p.more * p.query_seconds > PROBE_FITS * fit_seconds(p.n)
 
 
 def out_of_reach(p: Prospect) -> bool:
-    """Whether the budget ends before the regression gets there, surely or, past half, likely."""
+    """Whether the budget ends before the width: by the low forecast or, past half, the forecast."""
     return (p.n >= MIN_QUERIES and p.least > p.left) or (p.n >= p.left and p.more > p.left)
 
 
@@ -131,6 +106,16 @@ def switch_reason(p: Prospect, process: float) -> str | None:
     if p.more * p.query_seconds <= process * p.query_seconds + arithmetic:
         return None
     return f"{from_here}: at {_milliseconds(p.query_seconds)} fewer queries pay"
+
+
+def run_seconds(n: float) -> float:
+    """Arithmetic of a run of the process that ends with ``n`` queries."""
+    return 1.2e-3 * n + 4e-6 * n**2
+
+
+def fit_seconds(n: float) -> float:
+    """Arithmetic of one fit of the process to ``n`` queries, hyper-parameters from scratch."""
+    return 0.02 + 0.35 * run_seconds(n)
 
 
 def _milliseconds(query_seconds: float) -> str:

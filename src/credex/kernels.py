@@ -1,10 +1,9 @@
-"""How much a perturbation counts: the proximity π_x(z)."""
+"""Weights of perturbations: the proximity π_x(z), and the Shapley kernel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from math import comb, lgamma, sqrt
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -51,39 +50,25 @@ class Exponential:
 
     def weights(self, design: Design, origin: Floats) -> Weights:
         """Weights of the rows ``design (n, d)`` seen from ``origin (d,)``."""
-        d = design.shape[1]
-        power = -0.5 if self.root else -1.0
         if self.distance == "cosine":
             z = design.astype(np.float64)
             norms = np.sqrt(np.einsum("ij,ij->i", z, z)) * np.sqrt(origin @ origin)
             cos = np.divide(z @ origin, norms, out=np.zeros(len(z)), where=norms > 0)
             squared = np.maximum(1.0 - cos, 0.0) ** 2
-            width = COSINE_WIDTH if self.width is None else self.width
+            width = COSINE_WIDTH
         else:
-            width = 0.75 * sqrt(d) if self.width is None else self.width
-            if design.dtype == np.bool_ and np.count_nonzero(origin == 1) == d:
-                on = design @ origin.astype(np.float32)  # exact: they are whole
-                return _by_count(d, power / width**2).take(on.astype(np.intp))
-            squared = np.einsum("ij,ij->i", design - origin, design - origin)
-        squared *= power / width**2
-        return np.asarray(np.exp(squared, out=squared))
-
-
-@lru_cache(maxsize=64)
-def _by_count(d: int, power: float) -> Weights:
-    """``(d + 1,)`` weights of masks of which 0 … d features are on."""
-    return np.asarray(np.exp(np.arange(d, -1.0, -1.0) * power))
+            steps = design - origin
+            squared = np.einsum("ij,ij->i", steps, steps)
+            width = 0.75 * sqrt(design.shape[1])
+        width = width if self.width is None else self.width
+        power = -0.5 if self.root else -1.0
+        return np.asarray(np.exp(squared * (power / width**2)))
 
 
 def shapley_kernel(sizes: Floats, d: int) -> Weights:
     """Shapley kernel (d−1) / (C(d,s)·s·(d−s)) of coalition sizes s; infinite at 0 and d."""
-    s = np.asarray(sizes, dtype=np.int64)
+    s = np.arange(1, d)
+    log_binomial = np.log((d - s + 1) / s).cumsum()
     table = np.full(d + 1, np.inf)
-    for i in range(1, d):
-        table[i] = (d - 1) / (comb(d, i) * i * (d - i)) if d <= 60 else np.exp(_log_kernel(i, d))
-    return table[s]
-
-
-def _log_kernel(s: int, d: int) -> float:
-    log_binomial = lgamma(d + 1) - lgamma(s + 1) - lgamma(d - s + 1)
-    return float(np.log(d - 1) - log_binomial - np.log(s) - np.log(d - s))
+    table[1:d] = (d - 1) * np.exp(-log_binomial) / (s * (d - s))
+    return table[np.asarray(sizes, dtype=np.int64)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from credex.designs.design import Design
-from credex.designs.focused import Focused
 from credex.designs.perturbations import PerturbationDesign
+from credex.designs.samplers import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.estimators.base import CustomEstimator, Estimator

@@ -12,8 +12,8 @@ import numpy as np
 
 from credex.auto import DEAR_LOOK
 from credex.blackbox import BlackBox
-from credex.designs.design import LOGIT_CLIP, Context, Design, resolve_sampler
-from credex.designs.samplers import check_still_random
+from credex.designs.design import LOGIT_CLIP, Context, Design
+from credex.designs.samplers import check_still_random, resolve_sampler
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Estimate, Estimator

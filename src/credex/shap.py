@@ -8,7 +8,7 @@ from credex import cells
 from credex.auto import choose_posterior
 from credex.designs.coalitions import CoalitionDesign
 from credex.designs.design import Design, coalitions_of
-from credex.designs.focused import Focused
+from credex.designs.samplers import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
 from credex.estimators.base import CustomEstimator, Estimator

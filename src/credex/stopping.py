@@ -1,6 +1,6 @@
-"""When to stop, and how much further it is (perturbations-to-go).
+"""Stopping rules, and the goals of a call with the plan that follows from them.
 
-A rule is any object with ``check(state)`` that returns a reason to stop or ``None``; ``precise``
+A rule is any object with ``check(look)`` that returns a reason to stop or ``None``; ``precise``
 says whether stopping there means that the requested precision was met. Rules combine with ``|``.
 """
 
@@ -29,7 +29,7 @@ FIRST_LOOK = 64
 """Queries before the first look, or four for each feature if that is more."""
 
 RANK_DRAWS = 4_000
-"""Draws behind `RankingSettled` at each look."""
+"""Posterior draws that `RankingSettled` takes at each look."""
 
 
 class Look(Protocol):
@@ -38,22 +38,18 @@ class Look(Protocol):
     @property
     def belief(self) -> Belief | None:
         """Belief about the importances, ``None`` before the first fit."""
-        ...
 
     @property
     def level(self) -> float:
         """Level of the intervals."""
-        ...
 
     @property
     def n_queries(self) -> int:
         """Queries spent."""
-        ...
 
     @property
     def seconds(self) -> float:
         """Seconds since the run began."""
-        ...
 
 
 @runtime_checkable
@@ -63,11 +59,9 @@ class Rule(Protocol):
     @property
     def precise(self) -> bool:
         """Whether stopping here means that a requested precision was met."""
-        ...
 
     def check(self, look: Look) -> str | None:
         """Return the reason to stop, or ``None`` to go on."""
-        ...
 
 
 class Combines:
@@ -76,12 +70,10 @@ class Combines:
     __slots__ = ()
 
     def __or__(self, other: Any) -> AnyOf:
-        if not isinstance(other, Rule) or isinstance(other, type):
+        if not _is_rule(other):
             msg = f"only rules combine with |; got {other!r}"
             raise InputError(msg)
-        first = self.rules if isinstance(self, AnyOf) else (self,)
-        second = other.rules if isinstance(other, AnyOf) else (other,)
-        return AnyOf((*first, *second))
+        return AnyOf((*_parts(self), *_parts(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +86,16 @@ class AnyOf(Combines):
     def check(self, look: Look) -> str | None:
         """Return the first reason found."""
         return next((r for r in (rule.check(look) for rule in self.rules) if r is not None), None)
+
+
+def _is_rule(rule: Any) -> bool:
+    """Whether an object is a rule, and not the class of one."""
+    return isinstance(rule, Rule) and not isinstance(rule, type)
+
+
+def _parts(rule: Any) -> tuple[Rule, ...]:
+    """Return the rules that a combined rule consists of."""
+    return rule.rules if isinstance(rule, AnyOf) else (rule,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +119,8 @@ class Width(Combines):
         return np.broadcast_to(np.asarray(self.width, dtype=np.float64), mean.shape)
 
     def check(self, look: Look) -> str | None:
-        """Stop when the widest interval is narrow enough."""
-        if look.belief is None:
-            return None
-        width = look.belief.interval(look.level).width
-        return "width" if bool(np.all(width <= self.limits(look.belief.mean))) else None
+        """Stop when every interval is narrow enough."""
+        return "width" if _narrow(self, look) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +138,16 @@ class RelativeWidth(Combines):
         return np.broadcast_to(self.share * np.abs(mean).max(axis=0), mean.shape)
 
     def check(self, look: Look) -> str | None:
-        """Stop when the widest interval is narrow enough."""
-        if look.belief is None:
-            return None
-        width = look.belief.interval(look.level).width
-        return "relative width" if bool(np.all(width <= self.limits(look.belief.mean))) else None
+        """Stop when every interval is narrow enough."""
+        return "relative width" if _narrow(self, look) else None
+
+
+def _narrow(rule: Width | RelativeWidth, look: Look) -> bool:
+    """Whether every interval keeps the rule's limit."""
+    if look.belief is None:
+        return False
+    width = look.belief.interval(look.level).width
+    return bool(np.all(width <= rule.limits(look.belief.mean)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +222,9 @@ class Queries(Combines):
 class Plan:
     """When to look and when to stop.
 
-    Attributes
-    ----------
-    rules
-        Looked at after every fit; none: all queries are asked at once.
-    ceiling, ceiling_reason
-        Maximum number of queries, and the ``stop_reason`` of reaching it.
-    first_look
-        Queries before the first look.
+    The ``rules`` are looked at after every fit; without any, all queries are asked at once. The
+    first look is after ``first_look`` queries, the last after ``ceiling`` queries, for
+    ``ceiling_reason``.
     """
 
     rules: tuple[Rule, ...]
@@ -249,29 +248,26 @@ class Goals:
         for name in ("queries", "max_queries"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
-        given: Any = self.stop
-        if given is not None and (not isinstance(given, Rule) or isinstance(given, type)):
-            msg = f"stop must be a rule such as RankingSettled(3, 0.95); got {given!r}"
+        if self.stop is not None and not _is_rule(self.stop):
+            msg = f"stop must be a rule such as RankingSettled(3, 0.95); got {self.stop!r}"
             raise InputError(msg)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Stopping rules; none if only ``queries`` was given."""
-        out: list[Rule] = [] if self.width is None else [Width(self.width)]
+        rules: tuple[Rule, ...] = () if self.width is None else (Width(self.width),)
         if self.stop is not None:
-            out += list(self.stop.rules) if isinstance(self.stop, AnyOf) else [self.stop]
-        if not out and self.queries is None:
-            out.append(RelativeWidth(RELATIVE_WIDTH))
-        return tuple(out)
+            rules += _parts(self.stop)
+        if not rules and self.queries is None:
+            rules = (RelativeWidth(RELATIVE_WIDTH),)
+        return rules
 
     @property
     def ceiling(self) -> tuple[int | None, str]:
         """Maximum number of queries (``None``: the default), and its name."""
-        known = [(n, name) for n, name in self._limits() if n is not None]
-        return min(known, key=lambda limit: limit[0]) if known else (None, "ceiling")
-
-    def _limits(self) -> tuple[tuple[int | None, str], ...]:
-        return (self.queries, "queries"), (self.max_queries, "max_queries")
+        limits = {"queries": self.queries, "max_queries": self.max_queries}
+        given = [(n, name) for name, n in limits.items() if n is not None]
+        return min(given, key=lambda limit: limit[0], default=(None, "ceiling"))
 
     def check_ranking(self, d: int) -> None:
         """Raise if the top k are all d features: their set is settled before a query is asked."""
@@ -282,12 +278,7 @@ class Goals:
                 raise InputError(msg)
 
     def plan(
-        self,
-        design: Design,
-        minimum: int,
-        default_ceiling: int,
-        *,
-        dear: bool = False,
+        self, design: Design, minimum: int, default_ceiling: int, *, dear: bool = False
     ) -> Plan:
         """Plan the run of one instance; too small a budget fails here, before any query.
 

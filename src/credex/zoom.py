@@ -1,4 +1,4 @@
-"""From sentences to the words inside those that matter: which ones, and what to say of it."""
+"""Which sentences `zoom` splits into words, and the note on it in the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from credex.formatting import shorten
 
 
 def largest_parts(e: Explanation, n: int, output: Any) -> list[int]:
-    """Positions of the n parts with the largest importances, over all outputs or of one."""
+    """Return the indices of the n parts with the largest importances, of all outputs or one."""
     means = np.abs(e.belief.mean)
     if np.isnan(means).any():
         raise InputError("too little was asked to say which parts matter; refine it first")
@@ -23,7 +23,7 @@ def largest_parts(e: Explanation, n: int, output: Any) -> list[int]:
 
 
 def zoom_note(e: Explanation, parts: Sequence[int]) -> str:
-    """Say which parts were taken apart, and what finding them cost."""
+    """Return the note on which parts were split, and what finding them cost."""
     unit = e.payload["unit"] if isinstance(e.payload, dict) and "unit" in e.payload else "part"
     named = ", ".join(f"“{shorten(clean(e.names[i]), 24)}”" for i in parts)
     note = f"words inside {len(parts)} of {len(e.names)} {unit}s ({named}), the largest after "

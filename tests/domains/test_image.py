@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
 import credex as cx
-from credex.domains.image.compose import Composer
-from credex.domains.image.image import seen
+from credex.domains.image.image import ImageNeighbourhood, seen
+from credex.domains.image.picture import Picture
+from credex.domains.image.regions import Regions
 from credex.model_queue import CALL_BYTES
 from tests.games import brute_shapley
 
@@ -78,17 +79,19 @@ def test_every_array_reaches_the_model_as_it_came(name, fill):
     d=st.integers(1, 12),
     seed=st.integers(0, 1000),
 )
-def test_composing_is_exact_to_the_bit(shape, dtype, d, seed):
+def test_perturbed_pictures_are_exact_to_the_bit(shape, dtype, d, seed):
     rng = np.random.default_rng(seed)
     height, width, _ = shape
     x = rng.integers(0, 200, shape).astype(dtype)
     other = rng.integers(0, 200, shape).astype(dtype)
     if dtype[0] == "f":
         x.flat[0], other.flat[0] = np.nan, -0.0
-    labels = np.broadcast_to(rng.integers(0, d, (height, width))[:, :, None], shape)
+    labels = rng.integers(0, d, (height, width))
     masks = rng.random((7, d)) < 0.5
-    out = Composer(x, other, labels)(masks)
-    want = np.where(masks[:, labels], x, other)
+    regions = Regions(labels, tuple(range(d)))
+    here = ImageNeighbourhood(Picture(x, "HWC", "array", 0, 255), regions, other, "")
+    out = here.inputs(masks)
+    want = np.stack([np.where(m[labels][:, :, None], x, other) for m in masks])
     assert out.tobytes() == want.tobytes()
 
 

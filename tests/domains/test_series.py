@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credex as cx
-from credex.domains.series import bounds, filled_linear
+from credex.domains.series import bounds, interpolated
 from tests.strategies import seeds
 
 X = np.array([1.0, 1.0, 5.0, 5.0, 3.0, 3.0])
@@ -66,7 +66,7 @@ def test_fills():
 def test_linear_equals_interpolation():
     rng = np.random.default_rng(1)
     x, on = rng.normal(size=(30, 2)), rng.random((50, 30, 2)) < 0.3
-    made = filled_linear(x, on, np.zeros_like(x))
+    made = interpolated(x, on, np.zeros_like(x))
     steps = np.arange(30.0)
     for n in range(50):
         for c in range(2):

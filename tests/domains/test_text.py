@@ -186,6 +186,7 @@ def test_own_spans_and_named_spans():
         (lambda t: ["Dear", "Bob", "you", "you"], r"token 3.*'you'"),
         ([], "no part"),
         ({}, "no part"),
+        ({"a": []}, "no part"),
         ({"a": 3}, r"unit\['a'\] has 3"),
         ({"a": [(0, 2), (1, 3)]}, "overlap"),
         (lambda t: 1 / 0, "unit= raised ZeroDivisionError on 'Dear Bob"),

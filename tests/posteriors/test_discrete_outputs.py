@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.designs.bernoulli import all_masks
+from credex.designs.perturbations import all_masks
 from credex.posteriors.discrete_outputs import DiscreteOutputs, repeats
 from credex.posteriors.student import heavier, quantile
 from tests.games import shapley, smooth_game, table_game

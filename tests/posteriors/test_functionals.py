@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import credex as cx
-from credex.designs.bernoulli import all_masks
+from credex.designs.perturbations import all_masks
 from credex.posteriors.functionals import (
     ShapleyFromCoalitions,
     ShapleyFromPairs,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from credex.designs.bernoulli import all_masks
+from credex.designs.perturbations import all_masks
 from credex.posteriors.kernel import Inputs, Kernel, by_size, safe_cholesky, solve_lower
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from credex.designs.shapley import ShapleySequence
+from credex.designs.coalitions import ShapleySequence
 from credex.posteriors.functionals import (
     ShapleyFromCoalitions,
     ShapleyFromPairs,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from credex.designs.bernoulli import all_masks
-from credex.designs.focused import plan
-from credex.designs.shapley import ShapleySequence
+from credex.designs.coalitions import ShapleySequence
+from credex.designs.perturbations import all_masks
+from credex.designs.samplers import plan
 from credex.posteriors.functionals import (
     ShapleyFromCoalitions,
     ShapleyFromPairs,

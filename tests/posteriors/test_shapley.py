@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import credex as cx
 from credex import history as rows
-from credex.designs.bernoulli import all_masks
-from credex.designs.shapley import ShapleySequence
+from credex.designs.coalitions import ShapleySequence
+from credex.designs.perturbations import all_masks
 from credex.kernels import shapley_kernel
 from credex.posteriors import ExactPosterior, ShapleyPosterior
 from credex.posteriors.shapley import Noise

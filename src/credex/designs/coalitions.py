@@ -2,36 +2,144 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
-from credex.designs.bernoulli import BernoulliSequence
-from credex.designs.design import Context, Design, coalition_query, coalitions_of, instance_query
-from credex.designs.samplers import Candidates, MaskStream, Predictive
-from credex.designs.shapley import Sequence, ShapleySequence
+from credex.designs.design import Context, Design, coalitions_of
+from credex.designs.perturbations import BernoulliSequence
+from credex.designs.samplers import (
+    MAX_SHUFFLED,
+    Candidates,
+    MaskSequence,
+    MaskStream,
+    Predictive,
+    mask_keys,
+    unseen,
+)
 from credex.domains import Neighbourhood
 from credex.errors import BudgetError, InputError
-from credex.game import Query, Result
+from credex.game import Query
 from credex.history import History
 from credex.options import Options
-from credex.seeds import Purpose, child
-from credex.typing import Masks, Outputs
+from credex.posteriors.strata import strata
+from credex.seeds import Purpose, child, spawn
+from credex.typing import Ints, Masks, Outputs
 
-__all__ = ["CoalitionDesign"]
+__all__ = ["CoalitionDesign", "ShapleySequence"]
+
+GOLDEN = 0.6180339887498949
+"""Step of the low-discrepancy walk over the strata."""
+
+MAX_LISTED = 1_000_000
+"""Strata above `MAX_SHUFFLED` up to this size are listed once a part of them was drawn."""
 
 END_REPEATS = 4
-"""How often a noisy model is asked for the empty and the full coalition, at least …"""
+"""Repeats of the empty and the full coalition that a noisy model is asked for at first."""
 
 END_SHARE = 40
-"""… and once more for every so many other queries."""
+"""Other queries of a noisy model per repeat of the empty and the full coalition, at most."""
 
 MAX_END_REPEATS = 100
-"""Most repeats of both if there is nothing else to ask (one feature, noisy model)."""
+"""Maximum number of repeats of both if there is nothing else to ask (one feature, noisy model)."""
 
 PROCESS_UNITS = 1_000
 """Units (pairs, or single coalitions) a Gaussian process is fitted on: its cost grows as n³."""
+
+
+class ShapleySequence(MaskSequence):
+    """Coalitions from the Shapley distribution without replacement, empty and full left out.
+
+    Sizes follow a low-discrepancy walk over the strata, so that every prefix is close to
+    proportional; within a size masks are uniform. A size asked in full leaves the walk.
+    """
+
+    def __init__(self, d: int, seed: int, *, paired: bool) -> None:
+        super().__init__(d, paired=paired)
+        layers = strata(d, paired=paired)
+        self._mass, count = layers.mass, layers.count
+        self.capacity = float(count.sum())
+        self._rng = spawn(seed, Purpose.SHAPLEY_MASKS, d)
+        self._start = float(self._rng.random())
+        self._walked = 0
+        # Units still to come from each stratum. Large strata are drawn from only as long as
+        # repeats, which are left out, are rare; then the rest is listed.
+        drawn = (count > MAX_SHUFFLED) & (count <= MAX_LISTED)
+        self._left = np.where(drawn, np.floor(count / 32), count)
+        # What is left of listed strata, shuffled: the small ones at once, whether they are reached
+        # or not, so that their order does not depend on how the sequence is read.
+        small = np.flatnonzero(count <= MAX_SHUFFLED).tolist()
+        self._listed = {s: self._rng.permutation(int(count[s])) for s in small}
+        self._drawn: set[bytes] = set()
+
+    def _more(self, n: int) -> Masks:
+        """Return ``n`` units, less those drawn before or if a stratum has to be listed first."""
+        layer = self._walk(n)
+        out = np.empty((len(layer), self.d), dtype=np.bool_)
+        large = ~np.isin(layer, list(self._listed))
+        for s in np.unique(layer[~large]).tolist():
+            at = np.flatnonzero(layer == s)
+            chosen, self._listed[s] = np.split(self._listed[s], [len(at)])
+            out[at] = self._subsets(s)[chosen]
+        out[large] = self._draw(layer[large])
+        new = ~large
+        new[large] = unseen(out[large], self._drawn)
+        for s in np.flatnonzero(self._left == 0).tolist():
+            if s not in self._listed:  # further draws would mostly be repeats
+                keys = mask_keys(self._subsets(s))
+                rest = np.flatnonzero([key not in self._drawn for key in keys])
+                self._listed[s] = self._rng.permutation(rest)
+                self._left[s] = len(rest)
+        return out[new]
+
+    def _walk(self, n: int) -> Ints:
+        """Return the strata ``(≤ n,)`` of the next units; it ends where one has to be listed."""
+        pieces = [np.empty(0, dtype=np.int64)]
+        u = (self._start + GOLDEN * np.arange(self._walked, self._walked + n)) % 1.0
+        while len(u) and len(live := np.flatnonzero(self._left > 0)):
+            mass = self._mass[live].cumsum()
+            pick = live[mass.searchsorted(u * mass[-1], "right")]  # u < 1: the last is never passed
+            wanted = np.bincount(pick, minlength=len(self._left))
+            full = live[(wanted >= self._left)[live]].tolist()
+            # a stratum leaves the walk at its last unit, wherever a read ends
+            last = [int(np.flatnonzero(pick == s)[int(self._left[s]) - 1]) for s in full]
+            pick = pick[: min(last, default=len(pick)) + 1]
+            self._left -= np.bincount(pick, minlength=len(self._left))
+            u = u[len(pick) :]
+            self._walked += len(pick)
+            pieces.append(pick)
+            if any(s not in self._listed for s in live[self._left[live] == 0].tolist()):
+                break
+        return np.concatenate(pieces)
+
+    def _draw(self, layer: Ints) -> Masks:
+        """Draw a subset for each stratum: the features with the smallest of d random keys."""
+        keys = self._rng.random((len(layer), self.d))
+        last = np.sort(keys, axis=1)[np.arange(len(layer)), layer]
+        z = keys <= last[:, None]
+        if self.paired and self.d % 2 == 0:
+            half = layer == self.d // 2 - 1
+            z[half] ^= ~z[half, :1]  # the one of the pair that holds feature 0
+        return z
+
+    def _subsets(self, s: int) -> Masks:
+        """Return all masks of stratum ``s``, of its pairs if it is its own complement."""
+        return _subsets(self.d, s + 1, halve=self.paired and 2 * (s + 1) == self.d)
+
+
+@lru_cache(maxsize=32)
+def _subsets(d: int, size: int, *, halve: bool) -> Masks:
+    """All subsets of ``size`` as masks; ``halve``: those that hold feature 0."""
+    rest, k = (range(1, d), size - 1) if halve else (range(d), size)
+    subsets = list(combinations(rest, k))
+    chosen = np.array(subsets, dtype=np.int64).reshape(len(subsets), k)
+    z = np.zeros((len(subsets), d), dtype=np.bool_)
+    np.put_along_axis(z, chosen, values=True, axis=1)
+    if halve:
+        z[:, 0] = True
+    z.flags.writeable = False
+    return z
 
 
 class CoalitionDesign(Design):
@@ -48,40 +156,22 @@ class CoalitionDesign(Design):
             self.active = np.ones(len(self.active), dtype=np.bool_)
         self.weights = np.asarray(nb.background_weights, dtype=np.float64)
         self.rows_per_query = len(self.weights)
+        self.repeat_cost = int(self.rows_per_query == 1 and not options.noisy)
         self.paired = bool(options.sampler.paired) and not options.paper
+        self.uniform = bool(getattr(options.sampler, "uniform", False))
         self.d = int(self.active.sum())
         self.ends_suffice = self.d <= 1
+        self.everything = np.inf if options.noisy and self.d > 1 else coalitions_of(self.d)
         self._later: MaskStream | None = None
         if options.background_uncertainty and nb.by_masks:
             msg = "background_uncertainty=True needs a background; masks have none"
             raise InputError(msg)
-        continued = history.full is not None
-        if options.background_uncertainty and continued and history.base_by_row is None:
+        if options.background_uncertainty and self.continued and history.base_by_row is None:
             msg = "what was asked before does not say which background row gave what: explain "
             msg += "anew with background_uncertainty=True"
             raise InputError(msg)
 
-    @property
-    def uniform(self) -> bool:
-        """Whether masks are drawn uniformly within coalition sizes."""
-        return bool(getattr(self.options.sampler, "uniform", False))
-
     # -- sizes ---------------------------------------------------------------------------------
-
-    @cached_property
-    def everything(self) -> float:
-        """All coalitions, the empty and the full one included."""
-        return np.inf if self.options.noisy and self.d > 1 else coalitions_of(self.d)
-
-    @property
-    def repeat_cost(self) -> int:
-        """1 if a query is one model row."""
-        return 1 if len(self.weights) == 1 and not self.options.noisy else 0
-
-    def unasked(self, h: History) -> float:
-        """Coalitions that were not asked yet."""
-        noisy = self.options.noisy and self.d > 1
-        return np.inf if noisy else coalitions_of(self.d) - 2 - h.rows.n
 
     def is_complete(self, h: History) -> bool:
         """Whether every coalition was asked, of a noisy model at least once."""
@@ -98,13 +188,13 @@ class CoalitionDesign(Design):
         return max(left - 2 * due, min(left, 2), 0)
 
     def _end_repeats(self, others: int) -> int:
-        """How often to ask for both ends: now and then, and as often as any other coalition."""
+        """How often a noisy model is due the empty and the full coalition, given other queries."""
         return int(max(others // END_SHARE, others / (coalitions_of(self.d) - 2)))
 
     # -- asking --------------------------------------------------------------------------------
 
     def ends_due(self, h: History, ceiling: int) -> int:
-        """Once, of a noisy model several times."""
+        """How often to ask for the empty and the full coalition first; once if without noise."""
         noisy, left = self.options.noisy, ceiling - h.n_queries
         if h.full is not None:
             return max(min(left // 2, MAX_END_REPEATS), 0) if noisy and self.d <= 1 else 0
@@ -115,7 +205,7 @@ class CoalitionDesign(Design):
         return max(min(most, (left - others) // 2), 1)
 
     def extra_ends(self, h: History, n: int, ceiling: int) -> int:
-        """Further repeats of both ends that a noisy model is due."""
+        """Further repeats of the empty and the full coalition that a noisy model is due."""
         if not self.options.noisy or h.full is None:
             return 0
         due = self._end_repeats(h.rows.n + n) - h.end_repeats
@@ -124,53 +214,30 @@ class CoalitionDesign(Design):
     def end_pair(self) -> list[Query]:
         """Return the queries for the empty and the full coalition."""
         nb, o = self.neighbourhood, self.options
-        alone = o.noisy or nb.base_key is None
-        base = Query(
+        shared = not o.noisy and nb.base_key is not None
+        base = self.query(
             lambda _a, _b: (nb.base_inputs(), None),
             1,
             self.weights,
-            nb.row_bytes,
-            nb.form,
-            share=None if alone else ("base", nb.base_key, o.background_uncertainty),
+            share=("base", nb.base_key, o.background_uncertainty) if shared else None,
             keep_rows=o.background_uncertainty,
         )
         if not o.noisy or len(self.weights) == 1:
-            return [base, instance_query(nb)]
+            return [base, self.instance_query()]
         # f(x) of a noisy model is an average of as many rows as the others, with the same noise
         ones = np.ones((1, len(self.active)), dtype=np.bool_)
-        return [base, coalition_query(nb, ones, self.weights, merge=False)]
+        return [base, self.mask_query(ones, self.weights)]
 
     def perturbation_query(self, candidates: Candidates) -> Query:
         """Return the query for the coalitions; inactive features are on."""
-        masks, o = candidates.design, self.options
-        if self.d < len(self.active):
-            wide = np.ones((len(masks), len(self.active)), dtype=np.bool_)
-            wide[:, self.active] = masks
-            masks = wide
-        return coalition_query(
-            self.neighbourhood,
-            masks,
-            self.weights,
-            merge=not o.noisy,
-            keep_rows=o.background_uncertainty,
-            unit=self.unit,
-        )
-
-    def absorb_rows(
-        self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool
-    ) -> dict[str, Any]:
-        """Add the coalitions; all weigh the same until the regression weighs their sizes."""
-        del whole
-        by_row = [b for b in (h.by_row, result.by_row) if b is not None]
-        return {
-            "rows": h.rows.add(candidates.design, y, np.ones(len(y))),
-            "by_row": np.concatenate(by_row) if by_row else None,
-        }
+        masks = np.ones((len(candidates), len(self.active)), dtype=np.bool_)
+        masks[:, self.active] = candidates.design
+        return self.mask_query(masks, self.weights)
 
     def choose(
         self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
     ) -> Candidates:
-        """Let the sampler choose; beyond `PROCESS_UNITS` an adaptive one gives way to chance."""
+        """Let the sampler choose; beyond `PROCESS_UNITS`, pairs are random instead of adaptive."""
         adaptive = self.options.posterior == "gp" and not self.uniform and not self.options.noisy
         if not adaptive:
             return super().choose(h, n, fit, rng)
@@ -184,22 +251,23 @@ class CoalitionDesign(Design):
         with self.context.lock:
             if self._later is None:
                 seed = child(self.options.seed, Purpose.AFTER_PROCESS)
-                known = h.rows.design()[0::2]
-                self._later = MaskStream(ShapleySequence(self.d, seed, paired=True), known)
+                sequence = ShapleySequence(self.d, seed, paired=True)
+                self._later = MaskStream(sequence, self.known_units(h))
             return self._later.take(n)
 
     def fresh_stream(self, h: History) -> MaskStream:
         """Return the coalitions that were not asked yet, in the order of the seed."""
-        known = h.rows.design()[:: self.unit] if h.rows.n else None
-        recycle = float(getattr(self.options.sampler, "recycle", 0.0))
-        return MaskStream(self._sequence(), known, repeat=self.options.noisy, recycle=recycle)
-
-    def _sequence(self) -> Sequence:
-        d, seed, once = self.d, int(self.options.seed), self.context.once
+        d, seed, paired, once = self.d, int(self.options.seed), self.paired, self.context.once
+        sequence: MaskSequence
         if self.options.paper:
-            return once(("coins", d, seed), lambda: BernoulliSequence(d, seed, skip=(0, d)))
-        key = ("shapley", d, seed, self.paired)
-        return once(key, lambda: ShapleySequence(d, seed, paired=self.paired))
+            key: tuple[object, ...] = ("coins", d, seed)
+            sequence = once(key, lambda: BernoulliSequence(d, seed, skip=(0, d)))
+        else:
+            key = ("shapley", d, seed, paired)
+            sequence = once(key, lambda: ShapleySequence(d, seed, paired=paired))
+        recycle = float(getattr(self.options.sampler, "recycle", 0.0))
+        known = self.known_units(h)
+        return MaskStream(sequence, known, repeat=self.options.noisy, recycle=recycle)
 
     def units(self, h: History) -> tuple[Masks, Outputs, Outputs | None]:
         """Masks (of each pair the first), their values, and their complements' values."""

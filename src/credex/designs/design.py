@@ -11,25 +11,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from credex.blackbox import check_repeat
-from credex.designs.focused import Focused
-from credex.designs.samplers import (
-    Candidates,
-    MaskStream,
-    Paired,
-    PerturbationStream,
-    Predictive,
-    Random,
-    Sampler,
-    checked,
-)
+from credex.designs.samplers import Candidates, MaskStream, Predictive, Stream, checked
 from credex.domains import Neighbourhood
 from credex.errors import InputError, ModelOutputError
 from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
-from credex.typing import Floats, Masks, Outputs
+from credex.typing import Design as Rows
+from credex.typing import Floats, Ints, Masks, Native, Weights
 
-__all__ = ["Context", "Design", "Request", "coalitions_of", "resolve_sampler"]
+__all__ = ["Context", "Design", "Request", "coalitions_of"]
 
 T = TypeVar("T")
 
@@ -64,18 +55,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What a run asks for in one go.
+    """What a run asks for in one go: ``queries``, and what they are for.
 
-    Attributes
-    ----------
-    queries
-        For the empty and the full coalition in turns, then f(x) again, then the perturbations.
-    ends
-        How many of them are for the empty or the full coalition.
-    repeat
-        Whether f(x) is asked a second time, as a check.
-    candidates
-        The perturbations.
+    First come ``ends`` queries for the empty and the full coalition in turns, then f(x) again as a
+    check if ``repeat``, then one query for the ``candidates``.
     """
 
     queries: Sequence[Query]
@@ -85,37 +68,35 @@ class Request:
 
 
 class Design(ABC):
-    """Perturbations of one instance. Used by one run only: its stream remembers a position.
-
-    Attributes
-    ----------
-    d
-        Number of features that take part.
-    paired
-        Whether every mask is asked with its complement.
-    recheck
-        Whether f(x) of a continued run may come from another model.
-    """
+    """Perturbations of one instance. Used by one run only: its stream remembers a position."""
 
     d: int
+    """Number of features that take part."""
     paired: bool
-    rows_per_query = 1
-    """Model rows that one query costs."""
+    """Whether every mask is asked with its complement."""
+    everything: float
+    """Queries after which nothing is left to ask; infinite for tables and noisy models."""
     enumerable = True
     """Whether the perturbations can be listed."""
+    rows_per_query = 1
+    """Model rows that one query costs."""
+    repeat_cost: int
+    """Queries that a repeat of f(x) costs: 1 where a query is one model row, else 0."""
     end_queries: int
     """Queries that the empty and the full coalition cost."""
     n_ends = 1
     """Queries of `end_pair`: 2 with an empty coalition."""
     ends_suffice = False
     """Whether the empty and the full coalition are all there is to ask."""
+    recheck: bool
+    """Whether f(x) of a continued run may come from another model."""
 
     def __init__(
         self, nb: Neighbourhood, options: Options, context: Context, history: History
     ) -> None:
         self.neighbourhood, self.options, self.context = nb, options, context
         self.continued = self.recheck = history.full is not None
-        self._stream: MaskStream | PerturbationStream | None = None
+        self._stream: Stream | None = None
 
     # -- sizes ---------------------------------------------------------------------------------
 
@@ -124,19 +105,9 @@ class Design(ABC):
         """Perturbations that are asked together: 2 for pairs."""
         return 2 if self.paired else 1
 
-    @property
-    @abstractmethod
-    def everything(self) -> float:
-        """Queries after which nothing is left to ask; infinite for tables and noisy models."""
-
-    @property
-    @abstractmethod
-    def repeat_cost(self) -> int:
-        """Queries that a repeat of f(x) costs: 1 where a query is one model row, else 0."""
-
-    @abstractmethod
     def unasked(self, h: History) -> float:
         """Perturbations that were not asked yet."""
+        return self.everything - self.n_ends - h.rows.n
 
     def room(self, h: History, ceiling: int, coming: int = 0) -> int:
         """Perturbations that fit under ``ceiling`` queries after ``coming`` others."""
@@ -155,32 +126,15 @@ class Design(ABC):
             return h
         return replace(h, n_queries=h.n_queries - self.repeat_cost)
 
-    # -- asking --------------------------------------------------------------------------------
+    # -- choosing ------------------------------------------------------------------------------
 
     @abstractmethod
-    def ends_due(self, h: History, ceiling: int) -> int:
-        """How often the empty and the full coalition have to be asked before anything else."""
-
-    @abstractmethod
-    def end_pair(self) -> list[Query]:
-        """Return the queries for the empty and the full coalition (BayesLIME: for f(x))."""
-
-    @abstractmethod
-    def perturbation_query(self, candidates: Candidates) -> Query:
-        """Return the query for the candidates' values."""
-
-    @abstractmethod
-    def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
+    def fresh_stream(self, h: History) -> Stream:
         """Return the perturbations that were not asked yet, in the order of the seed."""
 
-    @abstractmethod
-    def absorb_rows(
-        self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool
-    ) -> dict[str, Any]:
-        """Return the changes of the history due to values ``y`` of the candidates.
-
-        ``whole``: all that were asked for were answered.
-        """
+    def known_units(self, h: History) -> Masks | None:
+        """Return the masks that were asked, of each pair the first."""
+        return h.rows.design()[:: self.unit] if h.rows.n else None
 
     def choose(
         self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
@@ -190,25 +144,61 @@ class Design(ABC):
             if self._stream is None:
                 self._stream = self.fresh_stream(h)
             chosen = self.options.sampler.select(self._stream, n, fit, rng)
-            own = isinstance(self.options.sampler, Paired)
-            chosen = checked(chosen, n, paired=self.paired, trusted=own)
+            chosen = checked(chosen, n, paired=self.paired)
             if isinstance(self._stream, MaskStream):
                 self._stream.keep_rest(chosen)
             return chosen
 
-    def restart_stream(self) -> None:
-        """Offer perturbations again that another sampler passed over."""
-        self._stream = None
+    # -- asking --------------------------------------------------------------------------------
+
+    def ends_due(self, h: History, ceiling: int) -> int:
+        """How often the empty and the full coalition have to be asked before anything else."""
+        del ceiling
+        return int(h.full is None)
 
     def extra_ends(self, h: History, n: int, ceiling: int) -> int:
-        """How often to ask for the ends again along with ``n`` perturbations (noisy models)."""
+        """How often to repeat both along with ``n`` perturbations (noisy models only)."""
         del h, n, ceiling
         return 0
+
+    def end_pair(self) -> list[Query]:
+        """Return the queries for the empty and the full coalition (BayesLIME: for f(x))."""
+        return [self.instance_query()]
+
+    @abstractmethod
+    def perturbation_query(self, candidates: Candidates) -> Query:
+        """Return the query for the candidates' values."""
+
+    def query(
+        self,
+        make: Callable[[int, int], tuple[Native, Ints | None]],
+        n: int,
+        weights: Floats = ONE_ROW,
+        **more: Any,
+    ) -> Query:
+        """Query for ``n`` values of this instance; see `Query` for the arguments."""
+        nb = self.neighbourhood
+        return Query(make, n, weights, nb.row_bytes, nb.form, **more)
+
+    def instance_query(self) -> Query:
+        """Query for f(x), which is one row."""
+        return self.query(lambda _a, _b: (self.neighbourhood.instance_inputs(), None), 1)
+
+    def mask_query(self, masks: Masks, weights: Floats = ONE_ROW) -> Query:
+        """Query for ``masks (n, d)``; equal model rows are sent once, unless the model is noisy."""
+        nb, o = self.neighbourhood, self.options
+        return self.query(
+            lambda a, b: nb.coalition_inputs(masks[a:b], merge=not o.noisy),
+            len(masks),
+            weights,
+            keep_rows=o.background_uncertainty,
+            unit=self.unit,
+        )
 
     def request(
         self, h: History, candidates: Candidates | None, ceiling: int, *, ends: int = 0
     ) -> Request:
-        """Return what to ask: the ends so many times, and the candidates."""
+        """Return what to ask: the empty and the full coalition ``ends`` times, the candidates."""
         n = 0 if candidates is None else len(candidates)
         ends += self.extra_ends(h, n, ceiling) if n else 0
         queries = self.end_pair() * ends if ends else []
@@ -216,17 +206,23 @@ class Design(ABC):
         wanted = not h.checked or (self.recheck and not self.repeat_cost)
         repeat = not self.options.noisy and wanted and self._repeats_now(h, n, ceiling)
         if repeat:
-            queries.append(instance_query(self.neighbourhood))
+            queries.append(self.instance_query())
             self.recheck = False
         if candidates is not None and n:
             queries.append(self.perturbation_query(candidates))
         return Request(queries, n_ends, repeat, candidates)
 
     def _repeats_now(self, h: History, n: int, ceiling: int) -> bool:
-        """Whether to repeat f(x) in a request of ``n`` perturbations: not beside the ends alone."""
+        """Whether to repeat f(x) in a request of ``n`` perturbations."""
         if self.ends_suffice:
             return ceiling - h.n_queries >= self.end_queries + self.repeat_cost
         return n > 0 and self.affords_repeat(ceiling)
+
+    # -- absorbing -----------------------------------------------------------------------------
+
+    def row_weights(self, design: Rows) -> Weights:
+        """Weights of perturbations: BayesSHAP's regression weighs them by their size later."""
+        return np.ones(len(design))
 
     def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
         """Return the history after the results of a request; missing values are left out."""
@@ -239,12 +235,17 @@ class Design(ABC):
         if request.repeat and rest.pop(0).y is not None:
             changes["checked"] = True
             queries += self.repeat_cost
-        full = changes.get("full", h.full)
-        if rest and request.candidates is not None and rest[0].y is not None and full is not None:
-            y = self.linked(same_outputs(rest[0].y, full))
-            whole = len(y) == len(request.candidates)
-            some = request.candidates if whole else request.candidates.pick(np.arange(len(y)))
-            changes |= self.absorb_rows(h, some, y, rest[0], whole=whole)
+        full, y = changes.get("full", h.full), rest[0].y if rest else None
+        if request.candidates is not None and y is not None and full is not None:
+            if y.shape[1] != len(full):
+                msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} "
+                msg += "before"
+                raise ModelOutputError(msg)
+            design = request.candidates.design[: len(y)]
+            changes["rows"] = h.rows.add(design, self.linked(y), self.row_weights(design))
+            if rest[0].by_row is not None:
+                known = [] if h.by_row is None else [h.by_row]
+                changes["by_row"] = np.concatenate([*known, rest[0].by_row])
             queries += len(y)
         return h.spend(results, queries, **changes)
 
@@ -266,91 +267,28 @@ class Design(ABC):
 
     def check_repeat(self, h: History, request: Request, results: Sequence[Result]) -> None:
         """Raise if the model gave another answer for f(x) the second time."""
-        if not request.repeat or h.full is None:
+        again = results[request.ends] if request.repeat else None
+        if again is None or again.y is None or h.full is None:
             return
-        again = results[request.ends]
-        if again.y is None:
-            return
-        name = self.options.link
-        first, second = unlink(h.full, name), unlink(self.linked(again.y)[0], name)
+        first, second = h.full, self.linked(again.y)[0]
+        if self.options.link == "logit":  # log-odds magnify rounding: compare probabilities
+            first, second = (0.5 * (1 + np.tanh(0.5 * y)) for y in (first, second))
         check_repeat(first, second, again.tolerance, continued=self.continued)
 
     def linked(self, y: Floats) -> Floats:
-        """Apply the link function to outputs."""
-        return link(y, self.options.link)
+        """Apply the link function: identity, or the log-odds of probabilities."""
+        if self.options.link == "identity":
+            return y
+        outside = (y < -1e-9) | (y > 1 + 1e-9)  # averages of exact ones may miss by rounding
+        if np.any(outside):
+            bad = float(y[outside][0])
+            msg = f"link='logit' needs probabilities, but the model returned {bad:g}; "
+            msg += "leave link out to explain the output as it is"
+            raise InputError(msg)
+        p = np.clip(y, LOGIT_CLIP, 1 - LOGIT_CLIP)
+        return np.asarray(np.log(p) - np.log1p(-p))
 
 
 def coalitions_of(d: int) -> float:
     """2^d, or infinity where a float does not hold it."""
     return float(2**d) if d <= 1000 else np.inf
-
-
-def resolve_sampler(sampler: Any, default: str, *, posterior: Any) -> Sampler:
-    """Return the sampler that a name stands for; an object is returned as it is.
-
-    ``default`` is the explainer's own: ``"paired"`` or ``"random"``.
-    """
-    if not isinstance(sampler, str):
-        chosen: Sampler = sampler
-        return chosen
-    name = sampler
-    if name == "auto":
-        name = "focused" if posterior == "gp" and default == "paired" else default
-    if name == "focused":
-        return Focused()
-    if posterior == "exact" or name == "exhaustive":
-        return Paired(name="exhaustive") if default == "paired" else Random(name="exhaustive")
-    return Paired() if name == "paired" else Random()
-
-
-def instance_query(nb: Neighbourhood) -> Query:
-    """Query for f(x), which is one row."""
-    return Query(lambda _a, _b: (nb.instance_inputs(), None), 1, ONE_ROW, nb.row_bytes, nb.form)
-
-
-def coalition_query(
-    nb: Neighbourhood,
-    masks: Masks,
-    weights: Floats = ONE_ROW,
-    *,
-    merge: bool = True,
-    keep_rows: bool = False,
-    unit: int = 1,
-) -> Query:
-    """Query for the values of ``masks (n, d)``; ``merge``: equal model rows are sent once."""
-    return Query(
-        lambda a, b: nb.coalition_inputs(masks[a:b], merge=merge),
-        len(masks),
-        weights,
-        nb.row_bytes,
-        nb.form,
-        keep_rows=keep_rows,
-        unit=unit,
-    )
-
-
-def link(y: Floats, name: str) -> Floats:
-    """Apply the link function: identity, or the log-odds of probabilities."""
-    if name == "identity":
-        return y
-    outside = (y < -1e-9) | (y > 1 + 1e-9)  # averages of exact ones may miss by rounding
-    if np.any(outside):
-        bad = float(y[outside][0])
-        msg = f"link='logit' needs probabilities, but the model returned {bad:g}; "
-        msg += "leave link out to explain the output as it is"
-        raise InputError(msg)
-    p = np.clip(y, LOGIT_CLIP, 1 - LOGIT_CLIP)
-    return np.asarray(np.log(p) - np.log1p(-p))
-
-
-def unlink(y: Floats, name: str) -> Floats:
-    """Invert `link`: answers are compared as probabilities, since log-odds magnify rounding."""
-    return y if name == "identity" else np.asarray(0.5 * (1 + np.tanh(0.5 * y)))
-
-
-def same_outputs(y: Outputs, full: Floats | None) -> Outputs:
-    """Return ``y`` if it has as many outputs as f(x) had."""
-    if full is not None and y.shape[1] != len(full):
-        msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} before"
-        raise ModelOutputError(msg)
-    return y

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
 
-from credex.designs.bernoulli import BernoulliSequence
-from credex.designs.design import (
-    ONE_ROW,
-    Context,
-    Design,
-    coalition_query,
-    coalitions_of,
-    instance_query,
+from credex.designs.design import Context, Design, Request, coalitions_of
+from credex.designs.samplers import (
+    MAX_SHUFFLED,
+    Candidates,
+    MaskSequence,
+    MaskStream,
+    unseen,
 )
-from credex.designs.samplers import Candidates, MaskStream, PerturbationStream
 from credex.domains import Neighbourhood
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.domains.tabular.perturbed import Perturbations
@@ -26,12 +25,71 @@ from credex.game import Query, Result
 from credex.history import History
 from credex.kernels import Exponential
 from credex.options import Options
-from credex.typing import Ints, Native, Outputs
+from credex.seeds import Purpose, spawn
+from credex.typing import Design as Rows
+from credex.typing import Ints, Masks, Native, Weights
 
-__all__ = ["PerturbationDesign"]
+__all__ = ["BernoulliSequence", "PerturbationDesign", "all_masks"]
 
 ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
 """lime's kernels."""
+
+BLOCK = 256
+"""Masks drawn at a time, whatever is asked for, so that batches change nothing."""
+
+
+def all_masks(d: int) -> Masks:
+    """All ``2^d`` masks, ``(2^d, d)``; bit j of the row number is feature j."""
+    return ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(np.bool_)
+
+
+class BernoulliSequence(MaskSequence):
+    """Masks of fair coins, none twice; ``skip`` leaves out given sizes.
+
+    ``paired``: of each mask and its complement only the one that holds feature 0. A size that is
+    skipped should then be with its complement's.
+    """
+
+    def __init__(
+        self, d: int, seed: int, *, skip: tuple[int, ...] = (), paired: bool = False
+    ) -> None:
+        super().__init__(d, paired=paired)
+        self.skip = skip
+        self.capacity = (coalitions_of(d) - len(skip)) / (2 if paired else 1)
+        self._rng = spawn(seed, Purpose.BERNOULLI_MASKS, d)
+        self._drawn: set[bytes] = set()
+        if 2**d <= MAX_SHUFFLED:
+            every = self._wanted(all_masks(d))
+            every = every[every[:, 0]] if paired else every
+            self._masks = every[self._rng.permutation(len(every))]
+            self.capacity = float(len(every))
+
+    def _wanted(self, masks: Masks) -> Masks:
+        return masks[~np.isin(masks.sum(axis=1), self.skip)]
+
+    def _more(self, n: int) -> Masks:
+        del n
+        block = self._wanted(self._rng.random((BLOCK, self.d)) < 0.5)
+        block = block ^ ~block[:, :1] if self.paired else block
+        return block[unseen(block, self._drawn)]
+
+
+class PerturbationStream:
+    """Perturbed rows of a table from position ``start`` on; ``perturb(start, stop)`` makes them."""
+
+    drawn: Perturbations
+    """The perturbations taken last."""
+
+    def __init__(self, perturb: Callable[[int, int], Perturbations], start: int) -> None:
+        self.perturb = perturb
+        self.first = self.at = start
+        """Positions of the first perturbation taken last, and of the next one."""
+
+    def take(self, n: int) -> Candidates:
+        """Take the next ``n`` perturbed rows."""
+        self.first, self.at = self.at, self.at + n
+        self.drawn = self.perturb(self.first, self.at)
+        return Candidates(self.drawn.design, np.arange(self.first, self.at))
 
 
 class PerturbationDesign(Design):
@@ -41,11 +99,13 @@ class PerturbationDesign(Design):
         self, nb: Neighbourhood, options: Options, context: Context, history: History
     ) -> None:
         super().__init__(nb, options, context, history)
-        self.by_masks = bool(nb.by_masks)
-        self.enumerable = self.by_masks
-        self.end_queries = int(self.by_masks)
+        self.by_masks = self.enumerable = bool(nb.by_masks)
+        self.end_queries = int(self.by_masks)  # a table's f(x) is no query
+        self.repeat_cost = int(self.by_masks and not options.noisy)
         self.origin = np.asarray(nb.design_at, dtype=np.float64)
         self.d = len(self.origin)
+        endless = not self.by_masks or options.noisy
+        self.everything = np.inf if endless else coalitions_of(self.d)
         self.paired = bool(options.sampler.paired)
         if self.paired and not self.by_masks:
             msg = "sampler='paired' needs masks; a table's perturbed rows have no complement. "
@@ -54,88 +114,52 @@ class PerturbationDesign(Design):
         kernel = options.kernel or (ON_MASKS if self.by_masks else ON_TABLES)
         self.kernel = replace(kernel, root=False) if options.paper else kernel
 
-    @cached_property
-    def everything(self) -> float:
-        """All masks; a table's perturbations never end."""
-        if not self.by_masks or self.options.noisy:
-            return np.inf
-        return coalitions_of(self.d)
-
-    @property
-    def repeat_cost(self) -> int:
-        """1 on masks, where a query is one model row; a table's f(x) is no query."""
-        return 1 if self.by_masks and not self.options.noisy else 0
-
-    def unasked(self, h: History) -> float:
-        """Masks that were not asked yet; a table's perturbations never end."""
-        return self.everything - 1 - h.rows.n
-
-    def ends_due(self, h: History, ceiling: int) -> int:
-        """f(x), once."""
-        del ceiling
-        return int(h.full is None)
-
-    def end_pair(self) -> list[Query]:
-        """Return the query for f(x)."""
-        return [instance_query(self.neighbourhood)]
-
     def perturbation_query(self, candidates: Candidates) -> Query:
         """Return the query for the perturbed inputs."""
-        nb, stream, noisy = self.neighbourhood, self._stream, self.options.noisy
+        stream, noisy = self._stream, self.options.noisy
         if not isinstance(stream, PerturbationStream):
-            return coalition_query(nb, candidates.design, unit=self.unit)
-        drawn, whole = stream.drawn(candidates)
-        first, seed = stream.first, int(self.options.seed)
-        if not whole:
-            chosen = candidates.position - first
-            return Query(
-                lambda a, b: (drawn.pick(chosen[a:b]), None),
-                len(chosen),
-                ONE_ROW,
-                nb.row_bytes,
-                nb.form,
-            )
+            return self.mask_query(candidates.design)
+        drawn, first = stream.drawn, stream.first
+        chosen = candidates.position - first
+        if not np.array_equal(chosen, np.arange(len(drawn))):
+            return self.query(lambda a, b: (drawn.pick(chosen[a:b]), None), len(chosen))
 
         def make(a: int, b: int) -> tuple[Native, Ints | None]:
-            rows = drawn if b - a == len(drawn) else self.perturb(seed, first + a, first + b)
+            rows = drawn if b - a == len(drawn) else stream.perturb(first + a, first + b)
             return (rows.inputs(), None) if noisy else rows.unique()
 
-        shared = None if drawn.key is None or noisy else ("perturb", _without_range(drawn.key))
-        return Query(make, len(drawn), ONE_ROW, nb.row_bytes, nb.form, share=shared, first=first)
+        share = None
+        if isinstance(drawn.key, tuple) and not noisy:
+            share = ("perturb", *drawn.key[:-1])  # one key for all positions of the stream
+        return self.query(make, len(drawn), share=share, first=first)
 
     def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
         """Perturbed rows ``start`` to ``stop`` of a table's stream."""
         return cast("TabularNeighbourhood", self.neighbourhood).perturb(seed, start, stop)
 
-    def absorb_rows(
-        self, h: History, candidates: Candidates, y: Outputs, result: Result, *, whole: bool
-    ) -> dict[str, Any]:
-        """Add the rows with their proximities; tables remember their place in the stream."""
-        del result
-        weights = np.asarray(self.kernel.weights(candidates.design, self.origin))
-        changes: dict[str, Any] = {"rows": h.rows.add(candidates.design, y, weights)}
-        if isinstance(self._stream, PerturbationStream):
-            # candidates that an adaptive sampler passed over are not offered again
-            changes["cursor"] = self._stream.at if whole else int(candidates.position[-1]) + 1
-        return changes
+    def row_weights(self, design: Rows) -> Weights:
+        """Weights of perturbations: their proximity to the instance."""
+        return np.asarray(self.kernel.weights(design, self.origin))
+
+    def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
+        """Return the history after the results of a request; tables keep their place in it."""
+        after, stream, asked = super().absorb(h, request, results), self._stream, request.candidates
+        n = after.rows.n - h.rows.n
+        if n == 0 or asked is None or not isinstance(stream, PerturbationStream):
+            return after
+        # candidates that an adaptive sampler passed over are not offered again
+        place = stream.at if n == len(asked) else int(asked.position[n - 1]) + 1
+        return replace(after, cursor=place)
 
     def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the perturbations that were not asked yet, in the order of the seed."""
-        d, seed, pairs = self.d, int(self.options.seed), self.paired
+        d, seed, paired, noisy = self.d, int(self.options.seed), self.paired, self.options.noisy
         if not self.by_masks:
-            return PerturbationStream(self.neighbourhood, seed, h.cursor)
-        known = h.rows.design()[:: self.unit] if h.rows.n else None
+            return PerturbationStream(partial(self.perturb, seed), h.cursor)
         # f(x) is known; of a noisy model it is a value like any other, asked as often as others
-        skip = () if self.options.noisy else ((0, d) if pairs else (d,))
+        skip = () if noisy else ((0, d) if paired else (d,))
         sequence = self.context.once(
-            ("coins", d, seed, pairs, skip),
-            lambda: BernoulliSequence(d, seed, skip=skip, paired=pairs),
+            ("coins", d, seed, paired, skip),
+            lambda: BernoulliSequence(d, seed, skip=skip, paired=paired),
         )
-        return MaskStream(sequence, known, repeat=self.options.noisy)
-
-
-def _without_range(key: object) -> object:
-    """Drop the positions from a key of perturbed rows: a stream is shared under one key."""
-    if isinstance(key, tuple):
-        return tuple(part for part in key if not isinstance(part, range))
-    return key
+        return MaskStream(sequence, self.known_units(h), repeat=noisy)

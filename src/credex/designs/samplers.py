@@ -1,4 +1,4 @@
-"""Samplers: which perturbations to ask next, and the streams they take them from.
+"""Samplers: which perturbations to ask next, and the stream of masks they take them from.
 
 A sampler is any object with ``paired`` (bool) and ``select(stream, n, posterior, rng)`` that takes
 candidates from the stream and returns those to ask; docs/extending.md has one in ten lines. It
@@ -7,18 +7,21 @@ sees designs and posteriors, never a model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from credex.checks import check_count, check_positive
-from credex.designs.shapley import Sequence
-from credex.domains import Neighbourhood
-from credex.domains.tabular.neighbourhood import TabularNeighbourhood
-from credex.domains.tabular.perturbed import Perturbations
 from credex.errors import InputError
+from credex.posteriors.kernel import Inputs, solve_lower
+from credex.posteriors.process import Conditioned
 from credex.typing import Design, Floats, Ints, Masks
+
+MAX_SHUFFLED = 8192
+"""Sets of masks up to this size are listed and shuffled; larger ones are drawn from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +55,6 @@ class Stream(Protocol):
 
         If the sampler is paired they come as z, 1−z, z', 1−z', …
         """
-        ...
 
 
 class Predictive(Protocol):
@@ -60,40 +62,19 @@ class Predictive(Protocol):
 
     def predictive_variance(self, Z: Design) -> Floats:
         """Return the variance of the model's output at the rows ``Z``."""
-        ...
 
 
-@runtime_checkable
 class Sampler(Protocol):
-    """The extension point; see the module's example."""
+    """The extension point; docs/extending.md has an example."""
 
     @property
     def paired(self) -> bool:
         """Whether candidates come as z, 1−z."""
-        ...
 
     def select(
         self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator
     ) -> Candidates:
         """Choose at most ``n`` candidates."""
-        ...
-
-
-def checked(chosen: Candidates, n: int, *, paired: bool, trusted: bool = False) -> Candidates:
-    """Return at most ``n`` of what a sampler chose; raise if it returned something else.
-
-    ``trusted``: the sampler is known to return whole pairs.
-    """
-    if not isinstance(chosen, Candidates):
-        msg = f"the sampler's select() must return candidates (pool.pick(…)), not {type(chosen)}"
-        raise InputError(msg)
-    if paired and not trusted:
-        z = chosen.design
-        if len(z) % 2 or not np.array_equal(z[0::2], ~z[1::2]):
-            msg = "the sampler says that it is paired, but select() did not return pairs z, 1−z"
-            raise InputError(msg)
-    n -= n % 2 if paired else 0
-    return chosen if len(chosen) <= n else chosen.pick(np.arange(n))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +117,7 @@ class PaperFocused:
     ----------
     seed_queries, batch, pool, temperature
         The paper's S, B, A and τ. τ is in units of the model's variance; ``None`` takes the
-        spread of the candidates' variances, which makes the rule independent of units.
+        standard deviation of the candidates' variances, which makes the rule independent of units.
     """
 
     seed_queries: int = 50
@@ -175,13 +156,106 @@ class PaperFocused:
         return pool.pick(np.argsort(-key, kind="stable")[:n])
 
 
-RANDOM_NAMES = ("random", "paired", "exhaustive")
-"""Built-in samplers that choose nothing."""
+@dataclass(frozen=True, slots=True)
+class Focused:
+    """Asks the pairs that lower the total variance of the importances most, batch by batch.
+
+    Greedily takes from a pool of unasked pairs the one with the largest Σ_i cov(φ_i, g)²/var g
+    under the Gaussian process. After each choice the covariances are downdated as if it had been
+    asked, for which no value is needed. The process is refitted after every batch. Needs
+    ``posterior="gp"``.
+
+    Parameters
+    ----------
+    pool
+        Candidate pairs compared for a batch, at least.
+    batch, growth
+        A batch is ``batch`` pairs, or ``growth`` times the pairs asked so far if that is more.
+    recycle
+        Maximum share of the pool that pairs passed over before may take, ahead of new ones.
+    """
+
+    pool: int = 600
+    batch: int = 16
+    growth: float = 0.25
+    recycle: float = 1.0
+    paired: bool = True
+    uniform: bool = False
+    name: str = "focused"
+
+    def select(
+        self, stream: Stream, n: int, posterior: Any, rng: np.random.Generator
+    ) -> Candidates:
+        """Choose the next batch of pairs."""
+        del rng
+        if not isinstance(posterior, Conditioned) or not posterior.kernel.odd:
+            msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
+            raise InputError(msg)
+        asked, d = len(posterior.data.Y) - 1, posterior.functional.d
+        want = max(8, d) if asked == 0 else max(self.batch, int(self.growth * asked))
+        want = min(want, n // 2)
+        pool = stream.take(2 * max(self.pool, 2 * want))
+        picks, _ = plan(posterior, pool.design[0::2], want)
+        return pool.pick(np.stack([2 * picks, 2 * picks + 1], axis=1).reshape(-1))
+
+
+def plan(state: Conditioned, masks: Masks, n: int) -> tuple[Ints, Floats]:
+    """Choose ``n`` pairs as `Focused` does, given one mask ``(m, d)`` of each.
+
+    Returns
+    -------
+    picks : (n,) rows of ``masks``, best first.
+    reductions : (n, d) by how much each pick lowers the unit variance of each importance; taken
+        off ``state.covariance`` one after the other, they forecast widths before any query.
+    """
+    k, known = state.kernel, state.data.inputs
+    pool = state.functional.inputs(masks)
+    m, white = len(pool), k.weights[3]
+    A = solve_lower(state.L, k.gram(known, pool))
+    prior = k.diagonal(pool)
+    var = prior - np.einsum("nm,nm->m", A, A)
+    both = Inputs(np.vstack([pool.z, known.z]))
+    draft = state.functional.cross(k, both, draft=True)
+    cov = draft[:, :m] - solve_lower(state.L, draft[:, m:].T).T @ A
+    n = min(n, m)
+    rows = np.empty((n, m))
+    picks = np.empty(n, int)
+    reductions = np.empty((n, state.functional.d))
+    free = np.ones(m, bool)
+    for i in range(n):
+        score = np.where(free, (cov**2).sum(0) / np.maximum(var, 1e-9 * prior), -1.0)
+        j = int(np.argmax(score))
+        row = k.gram(pool[j : j + 1], pool)[0]
+        row[j] += white
+        row = row - A[:, j] @ A - rows[:i, j] @ rows[:i]
+        sd = np.sqrt(max(row[j], 1e-9 * prior[j]))
+        rows[i] = row / sd
+        gain = cov[:, j] / sd
+        cov = cov - np.outer(gain, rows[i])
+        var = var - rows[i] ** 2
+        picks[i], reductions[i], free[j] = j, gain**2, False
+    return picks, reductions
+
+
+def resolve_sampler(sampler: Sampler | str, default: str, *, posterior: Any) -> Sampler:
+    """Return the sampler that a name stands for; an object is returned as it is.
+
+    ``default`` is the explainer's own: ``"paired"`` or ``"random"``.
+    """
+    if not isinstance(sampler, str):
+        return sampler
+    if sampler == "auto":
+        sampler = "focused" if posterior == "gp" and default == "paired" else default
+    if sampler == "focused":
+        return Focused()
+    if posterior == "exact" or sampler == "exhaustive":
+        return Paired(name="exhaustive") if default == "paired" else Random(name="exhaustive")
+    return Paired() if sampler == "paired" else Random()
 
 
 def check_still_random(before: str, sampler: Sampler, name: str) -> None:
     """Raise if what the sampler ``before`` chose would be taken for a random sample now."""
-    chosen = before not in RANDOM_NAMES and before != name
+    chosen = before not in ("random", "paired", "exhaustive", name)
     if chosen and getattr(sampler, "uniform", False) and name != "exhaustive":
         msg = f"this explanation's masks were chosen by sampler={before!r}: they are no random "
         msg += f"sample, as sampler={name!r} would take them for. Go on with sampler={before!r}"
@@ -189,8 +263,63 @@ def check_still_random(before: str, sampler: Sampler, name: str) -> None:
         raise InputError(msg)
 
 
-MIN_READ = 256
-"""Units read from a sequence at a time while known ones are skipped."""
+def checked(chosen: Candidates, n: int, *, paired: bool) -> Candidates:
+    """Return at most ``n`` of what a sampler chose; raise if it returned something else."""
+    if not isinstance(chosen, Candidates):
+        msg = f"the sampler's select() must return candidates (pool.pick(…)), not {type(chosen)}"
+        raise InputError(msg)
+    z = chosen.design
+    if paired and (len(z) % 2 or not np.array_equal(z[0::2], ~z[1::2])):
+        msg = "the sampler says that it is paired, but select() did not return pairs z, 1−z"
+        raise InputError(msg)
+    n -= n % 2 if paired else 0
+    return chosen if len(chosen) <= n else chosen.pick(np.arange(n))
+
+
+class MaskSequence(ABC):
+    """Distinct masks in an order that depends on the seed and d only.
+
+    A unit is a mask, or, if ``paired``, the first of a mask and its complement. Unit i is the same
+    however a sequence is read: in one piece, in batches, for one row or for a thousand. So a batch
+    equals its rows, and a refined run equals a long one.
+    """
+
+    capacity: float
+    """Number of units in all."""
+
+    def __init__(self, d: int, *, paired: bool) -> None:
+        self.d, self.paired = d, paired
+        self._masks = np.empty((0, d), dtype=np.bool_)
+
+    def units(self, start: int, stop: int) -> Masks:
+        """Units ``start`` to ``stop``, ``(≤ stop − start, d)``; fewer at the end."""
+        parts, have = [self._masks], len(self._masks)
+        while have < min(stop, self.capacity):
+            parts.append(self._more(stop - have))
+            have += len(parts[-1])
+        if len(parts) > 1:
+            self._masks = np.concatenate(parts)
+        return self._masks[start:stop]
+
+    @abstractmethod
+    def _more(self, n: int) -> Masks:
+        """Return the next units, about ``n``; there are some left."""
+
+
+def mask_keys(masks: Masks) -> list[bytes]:
+    """Return the bits of each mask: equal for equal masks."""
+    packed = np.packbits(masks, axis=1)
+    keys: list[bytes] = packed.view(f"V{packed.shape[1]}").reshape(-1).tolist()
+    return keys
+
+
+def unseen(masks: Masks, seen: set[bytes]) -> NDArray[np.bool_]:
+    """Whether each mask is new, ``(n,)``: not in ``seen``, to which all are added."""
+    new = []
+    for key in mask_keys(masks):
+        new.append(key not in seen)
+        seen.add(key)
+    return np.array(new, dtype=np.bool_)
 
 
 class MaskStream:
@@ -206,103 +335,67 @@ class MaskStream:
     repeat
         Begin again when the sequence ends (noisy models only).
     recycle
-        Offer masks that were taken and not chosen again at once, ahead of new ones; otherwise
-        only when there are no new ones.
+        Share of the masks taken that may be ones taken before and not chosen. 0: those are
+        offered again only when there are no new ones.
     """
 
     def __init__(
         self,
-        sequence: Sequence,
+        sequence: MaskSequence,
         known: Masks | None = None,
         *,
         repeat: bool = False,
         recycle: float = 0.0,
     ) -> None:
         self.sequence, self.repeat, self.recycle = sequence, repeat, recycle
-        self._known = set() if known is None else {r.tobytes() for r in np.packbits(known, axis=1)}
+        self._known = set() if known is None else set(mask_keys(known))
         self._at = 0
         if repeat and known is not None and len(self._known) >= sequence.capacity:
             self._known, self._at = set(), int(len(known) % sequence.capacity)
         self._taken: Candidates | None = None
-        self._left: list[Masks] = []
+        self._left = sequence.units(0, 0)
 
     def take(self, n: int) -> Candidates:
         """Take the next ``n`` masks; of a paired sequence ``n // 2`` pairs z, 1−z."""
-        units = n // 2 if self.sequence.paired else n
-        parts: list[Masks] = []
-        have = 0
-        start = self._at
-        if self.recycle and self._left:
-            parts.append(self._leftovers(int(self.recycle * units)))
-            have = len(parts[0])
-        while have < units:
-            want = units - have if not self._known else max(units - have, MIN_READ)
-            got = self.sequence.units(self._at, self._at + want)
-            if len(got) == 0 and self._left:
-                parts.append(self._leftovers(units - have))
-                have += len(parts[-1])
-                continue
-            if len(got) == 0:
+        start, units = self._at, n // 2 if self.sequence.paired else n
+        parts = [self._leftovers(int(self.recycle * units))]
+        missing = units - len(parts[0])
+        while missing > 0:
+            found = self._new(missing)
+            if len(found) == 0:
+                found = self._leftovers(missing)
+            if len(found) == 0:
                 if not self.repeat or self.sequence.capacity == 0:
                     break
-                self._at = 0
-                self._known = set()
-                continue
-            if self._known:
-                fresh = np.array([r.tobytes() not in self._known for r in np.packbits(got, axis=1)])
-                enough = np.flatnonzero(np.cumsum(fresh) == units - have)
-                used = int(enough[0]) + 1 if len(enough) else len(got)
-                self._at += used
-                got = got[:used][fresh[:used]]
-            else:
-                self._at += len(got)
-            parts.append(got)
-            have += len(got)
-        if not parts:
-            parts.append(self.sequence.units(0, 0))
+                self._at, self._known = 0, set()
+            parts.append(found)
+            missing -= len(found)
+        z = np.concatenate(parts)
         if self.sequence.paired:
-            z = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            both = np.empty((2 * len(z), z.shape[1]), dtype=np.bool_)
-            both[0::2] = z
-            np.logical_not(z, out=both[1::2])
-        else:
-            both = np.concatenate(parts)  # a copy, always: the sequence keeps what it gave
-        self._taken = Candidates(both, np.arange(start, start + len(both)))
+            z = np.stack([z, ~z], axis=1).reshape(-1, z.shape[1])
+        self._taken = Candidates(z, np.arange(start, start + len(z)))
         return self._taken
+
+    def _new(self, n: int) -> Masks:
+        """Return the next ``n`` units that are not known; fewer only at the end."""
+        found = self.sequence.units(self._at, self._at + n + len(self._known))
+        if not self._known:
+            self._at += len(found)
+            return found
+        new = np.flatnonzero([key not in self._known for key in mask_keys(found)])[:n]
+        self._at += int(new[-1]) + 1 if len(new) == n else len(found)
+        return found[new]
 
     def _leftovers(self, n: int) -> Masks:
         """At most ``n`` units that were taken before and not chosen."""
-        left = np.concatenate(self._left)
-        self._left = [left[n:]] if len(left) > n else []
-        return left[:n]
+        found, self._left = self._left[:n], self._left[n:]
+        return found
 
     def keep_rest(self, chosen: Candidates) -> None:
-        """Keep what was taken last and not chosen, for when the sequence ends."""
+        """Keep what was taken last and not chosen, to be offered again."""
         taken = self._taken
         if taken is None or len(chosen) == len(taken):
             return
         rest = taken.design[~np.isin(taken.position, chosen.position)]
-        self._left.append(rest[0::2] if self.sequence.paired else rest)
-
-
-class PerturbationStream:
-    """Perturbed rows of a neighbourhood from position ``start`` on."""
-
-    def __init__(self, neighbourhood: Neighbourhood, seed: int, start: int = 0) -> None:
-        self.neighbourhood = cast("TabularNeighbourhood", neighbourhood)
-        self.seed, self.at = seed, start
-        self.first = start
-        """Position of the first perturbation taken last."""
-        self._last: Perturbations | None = None
-
-    def take(self, n: int) -> Candidates:
-        """Take the next ``n`` perturbed rows."""
-        self._last = self.neighbourhood.perturb(self.seed, self.at, self.at + n)
-        self.first, self.at = self.at, self.at + n
-        return Candidates(self._last.design, np.arange(self.first, self.at))
-
-    def drawn(self, candidates: Candidates) -> tuple[Perturbations, bool]:
-        """Return the perturbations the candidates were taken from, and whether they are all."""
-        drawn = cast("Perturbations", self._last)
-        expected = np.arange(self.first, self.first + len(drawn))
-        return drawn, np.array_equal(candidates.position, expected)
+        rest = rest[0::2] if self.sequence.paired else rest
+        self._left = np.concatenate([self._left, rest])

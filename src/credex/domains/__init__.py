@@ -6,8 +6,7 @@ from credex.domains.base import Domain, Neighbourhood
 from credex.domains.image.fills import Blur, Noise
 from credex.domains.image.image import Image
 from credex.domains.image.regions import Felzenszwalb, Grid, Quickshift, Slic
-from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
-from credex.domains.masks import Masks
+from credex.domains.masked import MaskedDomain, MaskedNeighbourhood, Masks
 from credex.domains.series import Series
 from credex.domains.tabular.tabular import Tabular
 from credex.domains.text.text import Text

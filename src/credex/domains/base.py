@@ -25,7 +25,7 @@ class Neighbourhood(Protocol):
 
     @property
     def by_masks(self) -> bool:
-        """Whether BayesLIME perturbs by masks; otherwise this is a `TableNeighbourhood`."""
+        """Whether BayesLIME perturbs by masks; otherwise by drawing rows of a table."""
 
     @property
     def values(self) -> tuple[object, ...]:
@@ -78,7 +78,7 @@ class Neighbourhood(Protocol):
         """Return the instance as one row."""
 
     def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
-        """Rows for ``(n, d)`` masks, and ``(n, B)`` indices into them (``None``: mask-major).
+        """Return rows for ``(n, d)`` masks, and ``(n, B)`` indices into them (``None``: in order).
 
         ``merge=False`` makes one row for each mask and background row, for noisy models.
         """
@@ -89,7 +89,7 @@ class Neighbourhood(Protocol):
 
 @runtime_checkable
 class Domain(Protocol):
-    """Knows the training data (if any) and how an instance is split into features."""
+    """How an instance is split into features, and what replaces them; may hold training data."""
 
     @property
     def names(self) -> tuple[str, ...] | None:

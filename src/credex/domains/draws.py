@@ -20,16 +20,8 @@ BLOCK = 1024
 _PURPOSES = {"uniform": Purpose.UNIFORM_DRAWS, "normal": Purpose.NORMAL_DRAWS}
 
 
-def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
-    """Return draws ``start`` to ``stop`` of a stream, ``(stop - start, width)``.
-
-    Parameters
-    ----------
-    seed
-        Integer ≥ 0 that names the stream.
-    tag
-        ``"uniform"`` on [0, 1), or ``"normal"``: standard normal.
-    """
+def blocks(seed: int, kind: str, start: int, stop: int, width: int) -> Floats:
+    """Return draws ``start`` to ``stop``, ``(stop - start, width)``, "uniform" or "normal"."""
     try:
         number, first, last = operator.index(seed), operator.index(start), operator.index(stop)
     except TypeError:
@@ -40,9 +32,9 @@ def blocks(seed: int, tag: str, start: int, stop: int, width: int) -> Floats:
         raise InputError(f"start={first}, stop={last}; pass 0 ≤ start ≤ stop")
     out = np.empty((last - first, width))
     for block in range(first // BLOCK, -(-last // BLOCK)):
-        rng = spawn(number, _PURPOSES[tag], block)
+        rng = spawn(number, _PURPOSES[kind], block)
+        draw = rng.standard_normal if kind == "normal" else rng.random
         low, high = max(first, block * BLOCK), min(last, (block + 1) * BLOCK)
-        draw = rng.standard_normal if tag == "normal" else rng.random
         if low > block * BLOCK:  # skip the rows of the block that come before ``start``
             draw((low - block * BLOCK, width))
         draw(out=out[low - first : high - first])

@@ -1,14 +1,16 @@
-"""Base classes of domains whose instances consist of parts that are present or not.
+"""Domains whose instances consist of d parts that are present or not.
 
-A mask says which of the d parts are present, and each mask has one model input. `Masks`, `Image`,
-`Text` and `Series` are made of these two classes; a domain of your own needs ``at`` in one of them,
-``names`` and ``inputs`` in the other.
+A mask says which of the d parts are present, and each mask has one model input. `Image`, `Text`
+and `Series` are made of the two base classes here, and so is `Masks`, whose model inputs are the
+masks themselves. A domain of your own needs ``at`` in one of them, ``names`` and ``inputs`` in the
+other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from functools import cached_property
@@ -18,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.errors import InputError
-from credex.typing import Floats, Masks, Native
+from credex.typing import Floats, Native
+from credex.typing import Masks as MaskArray
 
-__all__ = ["MaskedDomain", "MaskedNeighbourhood", "numbers", "unmasked"]
+__all__ = ["MaskedDomain", "MaskedNeighbourhood", "Masks", "numbers", "unmasked"]
 
 
 class MaskedNeighbourhood(ABC):
@@ -50,12 +53,12 @@ class MaskedNeighbourhood(ABC):
     by_masks = True
 
     @abstractmethod
-    def inputs(self, masks: Masks) -> Native:
+    def inputs(self, masks: MaskArray) -> Native:
         """Return the n model inputs of ``(n, d)`` masks, in order."""
 
     def coalition_inputs(
         self,
-        masks: Masks,
+        masks: MaskArray,
         *,
         merge: bool = True,  # noqa: ARG002 - there is one input for each mask
     ) -> tuple[Native, None]:
@@ -79,7 +82,7 @@ class MaskedNeighbourhood(ABC):
         return {"digest": hashlib.sha256(text.encode()).hexdigest()}
 
     @cached_property
-    def active(self) -> Masks:
+    def active(self) -> MaskArray:
         """``(d,)``: whether switching the part off changes the input; here always."""
         return np.ones(len(self.names), dtype=np.bool_)
 
@@ -163,10 +166,76 @@ class MaskedDomain(ABC):
         raise InputError(msg)
 
 
+class Masks(MaskedDomain):
+    """A domain whose model inputs are the masks themselves; there is no instance.
+
+    Parameters
+    ----------
+    d
+        Number of parts that can be switched on and off.
+    names
+        One name for each part; ``part 0``, ``part 1``, … by default.
+
+    Examples
+    --------
+    >>> here = Masks(3).at(None)
+    >>> here.instance_inputs()
+    array([[ True,  True,  True]])
+    """
+
+    summary = "no background: the model is a function of masks"
+
+    def __init__(self, d: int, names: Sequence[str] | None = None) -> None:
+        try:
+            count = operator.index(d)
+        except TypeError:
+            count = 0
+        if isinstance(d, bool | np.bool_) or count < 1:
+            raise InputError(f"d is {d!r}; pass the number of parts, an integer ≥ 1")
+        if isinstance(names, str):
+            raise InputError(f"names is the text {names!r}; pass a list of {count} names")
+        given = [f"part {j}" for j in range(count)] if names is None else [str(n) for n in names]
+        if len(given) != count:
+            raise InputError(f"{len(given)} names for d={count} parts; pass one name for each part")
+        repeated = sorted({name for name in given if given.count(name) > 1})
+        if repeated:
+            raise InputError(f"names repeat: {', '.join(repeated)}; give each part its own name")
+        self.names: tuple[str, ...] = tuple(given)
+
+    def at(self, x: None = None) -> MaskNeighbourhood:
+        """Return the one neighbourhood there is; ``x`` must be ``None``."""
+        if x is not None:
+            raise InputError(f"Masks has no instance, but x is a {type(x).__name__}; leave x out")
+        return MaskNeighbourhood(self.names)
+
+    def split(self, X: Any) -> list[None]:  # noqa: ARG002 - the protocol's
+        """Raise: there is no batch to split."""
+        raise InputError("Masks has no instances to explain in a batch; call explain() without x")
+
+    def restore(self, payload: Any) -> None:
+        """Return ``None``: there is no instance."""
+        if payload is not None:
+            raise InputError(f"Masks has no instance to restore, but the payload is {payload!r}")
+
+
+class MaskNeighbourhood(MaskedNeighbourhood):
+    """All masks of d parts; the base is the empty mask."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+
+    def inputs(self, masks: MaskArray) -> MaskArray:
+        """Return a C-contiguous copy of the ``(n, d)`` masks."""
+        return np.array(masks, order="C")
+
+    def payload(self) -> None:
+        """Return ``None``: there is no instance to keep."""
+
+
 def unmasked(x: Any, what: str) -> NDArray[Any]:
     """Return ``x`` as a plain array; masked entries (of ``numpy.ma``) raise an `InputError`."""
-    many = x if isinstance(x, list | tuple) else [x]
-    if any(np.ma.isMaskedArray(part) for part in many):
+    entries = x if isinstance(x, list | tuple) else [x]
+    if any(np.ma.isMaskedArray(one) for one in entries):
         n = int(np.sum(np.ma.getmaskarray(np.ma.asarray(x))))
         if n:
             msg = f"{what} has {n} masked values; fill them in first, for example x.filled(0)"
@@ -178,15 +247,14 @@ def numbers(x: Any, what: str) -> NDArray[Any]:
     """Return ``x`` as a non-empty array of finite numbers, or raise an `InputError`."""
     a = unmasked(x, what)
     if a.dtype.kind not in "iuf":
-        msg = f"{what} has values of type {a.dtype}; integers or floats are needed"
-        msg += ": use x.astype(float)" if a.dtype.kind == "b" else ""
+        hint = ": use x.astype(float)" if a.dtype.kind == "b" else ""
+        msg = f"{what} has values of type {a.dtype}; integers or floats are needed{hint}"
         raise InputError(msg)
     if a.size == 0:
         raise InputError(f"{what} is empty: its shape is {a.shape}; numbers are needed")
     bad = int(np.sum(~np.isfinite(a)))
     if bad:
-        msg = f"{what} has {bad} values that are NaN or infinite; fill them in first"
-        raise InputError(msg)
+        raise InputError(f"{what} has {bad} values that are NaN or infinite; fill them in first")
     return a
 
 

@@ -18,11 +18,6 @@ from credex.typing import Floats, Ints, Masks
 
 __all__ = ["Series", "SeriesNeighbourhood"]
 
-Channels = Literal["together", "each"] | Sequence[str]
-
-Fill = Literal["mean", "linear", "noise"] | float | Any
-"""A key of `FILLS`, a number, or a series of the instance's shape."""
-
 FILLS = {
     "mean": "the mean of its channel takes a segment's place",
     "linear": "a straight line takes a segment's place",
@@ -47,7 +42,7 @@ class Series(MaskedDomain):
         ``"together"``: a segment is off in all channels at once; ``"each"``: every channel has
         segments of its own; or the channels' names, which means ``"each"``.
     seed
-        Of the noise.
+        Seed of the noise.
 
     Examples
     --------
@@ -66,8 +61,8 @@ class Series(MaskedDomain):
         segments: int | Sequence[int] | None = None,
         *,
         length: int | None = None,
-        fill: Fill = "mean",
-        channels: Channels = "together",
+        fill: Any = "mean",
+        channels: Literal["together", "each"] | Sequence[str] = "together",
         seed: int = 0,
     ) -> None:
         self.segments, self.length = _check_segments(segments, length)
@@ -87,7 +82,6 @@ class Series(MaskedDomain):
             raise InputError(f"seed must be a whole number ≥ 0; got {seed!r}")
         self.fill, self.seed = fill, int(seed)
         self.channels = channels if isinstance(channels, str) else tuple(map(str, channels))
-        self.summary = f"no background: {self.removal}"
 
     def at(self, x: Any) -> SeriesNeighbourhood:
         """Return the neighbourhood of one series, ``(T,)`` or ``(T, C)``."""
@@ -107,29 +101,20 @@ class Series(MaskedDomain):
 
 
 class SeriesNeighbourhood(MaskedNeighbourhood):
-    """One series and the series with some of its segments filled.
-
-    Attributes
-    ----------
-    x
-        ``(T, C)`` the series.
-    replacement
-        ``(T, C)`` the values that stand where a segment is off.
-    bounds
-        Start and end of each segment.
-    """
+    """One series, ``(T, C)``, and the series with some of its segments filled."""
 
     part = "segment"
 
     def __init__(self, domain: Series, x: NDArray[Any]) -> None:
         self._native, self._fill, self._seed = x, domain.fill, domain.seed
+        self._linear = isinstance(domain.fill, str) and domain.fill == "linear"
         self.x: Floats = x.astype(np.float64).reshape(len(x), -1)
         self.removal = domain.removal
         self.replacement = _replacement(self.x, domain.fill, domain.seed)
         self.bounds = bounds(len(x), domain.segments, domain.length)
         steps = [f"steps {a}–{b - 1}" if b - a > 1 else f"step {a}" for a, b in self.bounds]
         n_channels = self.x.shape[1]
-        self.channels: tuple[str, ...] = ()  # with segments of their own
+        self.channels: tuple[str, ...] = ()  # names of channels with segments of their own
         if isinstance(domain.channels, tuple):
             if len(domain.channels) != n_channels:
                 msg = f"{len(domain.channels)} names of channels for a series of {n_channels}"
@@ -160,17 +145,11 @@ class SeriesNeighbourhood(MaskedNeighbourhood):
         differs = self.x != self.replacement
         return np.bincount(self._part_of[differs], minlength=len(self.names)) > 0
 
-    @property
-    def _linear(self) -> bool:
-        return isinstance(self._fill, str) and self._fill == "linear"
-
     def inputs(self, masks: Masks) -> NDArray[Any]:
         """Return ``(n, T)`` or ``(n, T, C)`` series; integers become float64, as fills are."""
         on = masks[:, self._part_of]
-        if self._linear:
-            made = filled_linear(self.x, on, self.replacement)
-        else:
-            made = np.where(on, self.x, self.replacement)
+        fill = interpolated(self.x, on, self.replacement) if self._linear else self.replacement
+        made = np.where(on, self.x, fill)
         dtype = self._native.dtype if self._native.dtype.kind == "f" else np.float64
         return made.reshape(len(on), *self._native.shape).astype(dtype)
 
@@ -218,39 +197,23 @@ def bounds(
     return tuple(pairwise([*starts, steps]))
 
 
-def filled_linear(x: Floats, on: Masks, empty: Floats) -> Floats:
-    """``x (T, C)`` with straight lines over the time steps that are off, for n masks.
+def interpolated(x: Floats, on: Masks, empty: Floats) -> Floats:
+    """Interpolate linearly between the kept values of ``x (T, C)``, for n masks.
 
-    Parameters
-    ----------
-    x
-        The series.
-    on
-        ``(n, T, C)``: which values are kept.
-    empty
-        ``(T, C)``: what a channel becomes that is off from beginning to end.
-
-    Returns
-    -------
-    ``(n, T, C)``. The first and the last value that is kept are repeated outwards.
+    ``on (n, T, C)`` says which values are kept. The first and the last of them are repeated
+    outwards; a channel of which nothing is kept becomes ``empty (T, C)``. Returns ``(n, T, C)``.
     """
-    steps = np.arange(len(x))[:, None]
-    # the last kept step before each step (-1: none), and the first one after it (T: none)
-    before = np.maximum.accumulate(np.where(on, steps, -1), axis=1)
-    after = np.minimum.accumulate(np.where(on, steps, len(x))[:, ::-1], axis=1)[:, ::-1]
-    left = np.where(before < 0, after, before) % len(x)
-    right = np.where(after == len(x), before, after)
-    channel = np.arange(x.shape[1])
-    a, b = x[left, channel], x[right, channel]
-    share = (steps - left) / np.maximum(right - left, 1)
-    filled = np.where(on, x, a + share * (b - a))
-    return np.where(on.any(axis=1, keepdims=True), filled, empty)
+    steps, out = np.arange(len(x)), np.empty(on.shape)
+    for row, kept in zip(out, on, strict=True):
+        for c, k in enumerate(kept.T):
+            row[:, c] = np.interp(steps, steps[k], x[k, c]) if k.any() else empty[:, c]
+    return out
 
 
 def _check_segments(
     segments: int | Sequence[int] | None, length: int | None
 ) -> tuple[int | tuple[int, ...] | None, int | None]:
-    """Return ``segments`` and ``length`` in their plain form, or raise."""
+    """Return ``segments`` and ``length`` as integers, or raise; one of the two is ``None``."""
     if length is not None:
         if segments is not None:
             raise InputError("give segments= (how many, or where) or length=, not both")
@@ -269,11 +232,8 @@ def _check_segments(
     return starts, None
 
 
-def _replacement(x: Floats, fill: Fill, seed: int) -> Floats:
-    """Values that stand where a segment is off, ``(T, C)`` like the series ``x``.
-
-    For ``"linear"`` it is what a channel becomes that is off altogether: its mean.
-    """
+def _replacement(x: Floats, fill: Any, seed: int) -> Floats:
+    """Return ``(T, C)`` values for segments that are off; ``"linear"``: for a whole channel."""
     if isinstance(fill, str):
         mean = np.broadcast_to(x.mean(axis=0), x.shape)
         if fill != "noise":

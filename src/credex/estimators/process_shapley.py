@@ -8,8 +8,7 @@ import numpy as np
 
 from credex.designs.coalitions import PROCESS_UNITS, CoalitionDesign
 from credex.designs.design import Context
-from credex.designs.focused import plan
-from credex.designs.samplers import Predictive
+from credex.designs.samplers import Predictive, plan
 from credex.errors import InputError
 from credex.estimators.base import Estimate, nonzero_width, r_squared, spread_over
 from credex.estimators.control_variate import NOTE, corrected

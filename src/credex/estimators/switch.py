@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from credex.auto import Prospect, switch_reason, worth_fitting
 from credex.designs.coalitions import CoalitionDesign
-from credex.designs.focused import Focused
+from credex.designs.samplers import Focused
 from credex.estimators.forecast import Forecast
 from credex.estimators.process_shapley import PairProcess
 from credex.history import History

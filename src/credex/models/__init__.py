@@ -1,4 +1,4 @@
-"""Models of torch and ONNX, made into functions that credex can ask."""
+"""Torch modules, ONNX files and Hugging Face pipelines as models."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class PipelineModel:
         self.classes_ = np.array([str(labels[i]) for i in sorted(labels)])
 
     def predict_proba(self, texts: Sequence[str]) -> Floats:
-        """Scores ``(n, k)`` of n texts, one column a label."""
+        """Return ``(n, k)`` scores of n texts, one column for each label."""
         found = self.pipeline(list(texts), top_k=None, **self.options)
         column = {label: j for j, label in enumerate(self.classes_)}
         out = np.full((len(found), len(column)), np.nan)
@@ -51,7 +51,7 @@ def from_pipeline(pipeline: Any, *, batch_size: int = 32, truncation: bool = Tru
     pipeline
         ``transformers.pipeline("text-classification", …)``.
     batch_size
-        Texts that the pipeline takes through its network together.
+        Texts in one batch of the pipeline's network.
     truncation
         Cut texts that are longer than the model can read, instead of failing on them.
 

@@ -1,4 +1,4 @@
-"""One picture in the form it came in, and how a batch of its kind is handed to the model."""
+"""One picture in the user's own layout and dtype, and batches of its kind for the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,55 +17,41 @@ from credex.domains.masked import numbers
 from credex.errors import InputError, MissingExtraError
 from credex.typing import Floats
 
-__all__ = ["Picture", "image_extra", "read"]
+__all__ = ["Picture", "packed", "read", "unpacked"]
 
 Layout = Literal["HW", "HWC", "CHW"]
 Channels = Literal["first", "last", "none"]
 Pixels = NDArray[Any]
 
 COLOURS = (1, 3, 4)
-"""Numbers of channels that tell an axis of colours from one of pixels."""
+"""Lengths of an axis that is taken for that of the channels."""
 
 MODES = ("L", "RGB", "RGBA")
-"""Modes of PIL images whose pixels are numbers that can be mixed."""
-
-
-def image_extra(name: str, what: str) -> MissingExtraError:
-    """Return the error for a package of the extra ``image`` that is missing."""
-    return MissingExtraError(f"{what} needs {name}: pip install 'credex[image]'")
+"""Modes of PIL images whose pixels are plain numbers, not indices of a palette."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture.
-
-    Attributes
-    ----------
-    native
-        Its pixels in the user's layout and dtype, C-contiguous, a copy.
-    layout
-        ``"HW"``, ``"HWC"`` or ``"CHW"``.
-    kind
-        What the model is given: ``"array"``, ``"pil"`` (a list of PIL images) or ``"torch"``.
-    low, high
-        Smallest and largest value that a pixel of this kind may have.
-    label
-        File name, if it was read from one.
-    """
+    """One picture, as a C-contiguous copy in the user's layout and dtype."""
 
     native: Pixels
     layout: Layout
-    kind: str
-    low: float
+    kind: str  # what the model is given: "array", "pil" (a list of PIL images) or "torch"
+    low: float  # smallest and largest value that a pixel of this kind may have
     high: float
-    label: str | None = None
+    label: str | None = None  # the name of its file
 
-    @cached_property
+    @property
     def pixels(self) -> Pixels:
         """``(H, W, C)`` view."""
         if self.layout == "HW":
             return self.native[:, :, None]
         return np.moveaxis(self.native, 0, 2) if self.layout == "CHW" else self.native
+
+    @property
+    def floats(self) -> Floats:
+        """``(H, W, C)`` float64 copy, in the picture's own units."""
+        return self.pixels.astype(np.float64)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -80,8 +65,7 @@ class Picture:
 
     def scaled(self) -> Floats:
         """``(H, W, C)`` float64 between 0 and 1: what segmenters see."""
-        span = (self.high - self.low) or 1.0
-        return (self.pixels.astype(np.float64) - self.low) / span
+        return (self.floats - self.low) / ((self.high - self.low) or 1.0)
 
     def like(self, pixels: Floats) -> Pixels:
         """Return ``(H, W, C)`` numbers in the layout and dtype of this picture."""
@@ -107,22 +91,6 @@ class Picture:
             return torch.from_numpy(stack)
         return stack
 
-    def payload(self) -> dict[str, Any]:
-        """Return JSON-safe values that `from_payload` reads."""
-        return {
-            "pixels": packed(self.native),
-            "layout": self.layout,
-            "kind": self.kind,
-            "range": [float(self.low), float(self.high)],
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_payload(cls, raw: dict[str, Any]) -> Picture:
-        """Read what `payload` wrote."""
-        low, high = raw["range"]
-        return cls(unpacked(raw["pixels"]), raw["layout"], raw["kind"], low, high, raw["label"])
-
 
 def packed(a: Pixels) -> dict[str, Any]:
     """Compress an array for JSON."""
@@ -141,24 +109,15 @@ def unpacked(raw: dict[str, Any]) -> Pixels:
 def read(
     x: Any, *, channels: Channels | None = None, value_range: tuple[float, float] | None = None
 ) -> Picture:
-    """Read one picture: an array, a tensor, a PIL image or a path.
-
-    Parameters
-    ----------
-    x
-        ``(H, W)``, ``(H, W, C)`` or ``(C, H, W)`` numbers, a torch tensor likewise, a PIL image, or
-        the path of a file that PIL reads (turned upright as its EXIF data say).
-    channels
-        Where the axis of the channels is; ``None``: it is the one of length 1, 3 or 4.
-    value_range
-        Smallest and largest possible value; ``None``: 0…255 for uint8 (the whole range of other
-        unsigned integers), 0…1 for floats that lie there, else 0…255 if they fit, else what occurs.
-    """
+    """Read one picture: an array, a torch tensor, a PIL image, or the path of an image file."""
     label, kind = None, "array"
     if isinstance(x, str | Path):
         x, label = _from_file(x), str(x)
     elif type(x).__module__.partition(".")[0] == "PIL":
-        x, kind = _from_pil(x), "pil"
+        if x.mode not in MODES:
+            msg = f"a PIL image of mode {x.mode!r} cannot be painted over; use x.convert('RGB')"
+            raise InputError(msg)
+        x, kind = np.array(x), "pil"
     elif "torch" in sys.modules and hasattr(x, "detach"):
         x, kind = x.detach().cpu().numpy(), "torch"
     elif not isinstance(x, np.ndarray | Sequence):
@@ -169,6 +128,7 @@ def read(
 
 
 def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
+    """Return the layout of an image; the axis of length 1, 3 or 4 is that of the channels."""
     if len(shape) == 4:
         msg = f"this is a batch of {shape[0]} images (shape {shape}); explain() takes one, such as "
         msg += "x[0], explain_many() takes them all"
@@ -182,8 +142,8 @@ def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
     if channels is None:
         first, last = shape[0] in COLOURS, shape[2] in COLOURS
         if first == last:
-            why = "either end could be" if first else "no axis has 1, 3 or 4"
-            msg = f"the image has shape {shape} and {why} the channels; say "
+            why = "either end could be the" if first else "no axis has 1, 3 or 4"
+            msg = f"the image has shape {shape}, and {why} channels; say "
             msg += "cx.Image(channels='first') or channels='last'"
             raise InputError(msg)
         channels = "first" if first else "last"
@@ -191,6 +151,7 @@ def _layout(shape: tuple[int, ...], channels: Channels | None) -> Layout:
 
 
 def _range(a: Pixels, given: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the smallest and largest possible value of a pixel, as `Image` documents it."""
     low, high = float(a.min()), float(a.max())
     if given is not None:
         if low < given[0] or high > given[1]:
@@ -205,10 +166,12 @@ def _range(a: Pixels, given: tuple[float, float] | None) -> tuple[float, float]:
 
 
 def _from_file(path: str | Path) -> Pixels:
+    """Read an image file with PIL, turned upright as its EXIF data say."""
     try:
         from PIL import Image, ImageOps
     except ImportError:
-        raise image_extra("pillow", "reading an image file") from None
+        msg = "reading an image file needs pillow: pip install 'credex[image]'"
+        raise MissingExtraError(msg) from None
     if not Path(path).is_file():
         raise InputError(f"there is no image file {str(path)!r}")
     try:
@@ -221,10 +184,3 @@ def _from_file(path: str | Path) -> Pixels:
     except (OSError, SyntaxError, ValueError) as cause:
         msg = f"{str(path)!r} is not an image that can be read: {cause}"
         raise InputError(msg) from cause
-
-
-def _from_pil(picture: Any) -> Pixels:
-    if picture.mode not in MODES:
-        msg = f"a PIL image of mode {picture.mode!r} cannot be painted over; use x.convert('RGB')"
-        raise InputError(msg)
-    return np.array(picture)

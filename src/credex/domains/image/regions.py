@@ -1,4 +1,4 @@
-"""How a picture is cut into regions: strategies, and the check of what they return.
+"""How a picture is cut into regions: segmenters, and the check of what they return.
 
 A segmenter is called with ``(H, W, C)`` float64 pixels between 0 and 1 and returns ``(H, W)`` whole
 numbers: pixels with the same number are one region. A function of your own will do as well.
@@ -6,24 +6,25 @@ numbers: pixels with the same number are one region. A function of your own will
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import operator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from credex.checks import check_count, check_positive
-from credex.domains.image.picture import Picture, image_extra
+from credex.domains.image.picture import Picture
 from credex.domains.masked import unmasked
-from credex.errors import InputError
+from credex.errors import InputError, MissingExtraError
 from credex.typing import Floats, Ints
 
 __all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Slic", "cut"]
 
 MAX_REGIONS = 4_096
-"""More regions are almost surely a picture passed for its segmentation."""
+"""With more regions than this, a picture was almost surely passed instead of its labels."""
 
 SLIC_TRIES, SLIC_TOLERANCE = 6, 0.1
-"""SLIC merges small regions and returns fewer than asked for: ask again until this close."""
+"""SLIC merges small regions and returns fewer than requested: repeat until within 10 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,12 @@ class Slic:
             "convert2lab": colour,
             "start_label": 0,
         }
-        best: Any = None
+        tries: list[tuple[int, Any]] = []
         asked, too_few, too_many = float(self.n), 0.0, np.inf
         for _ in range(SLIC_TRIES):
             labels = _skimage("slic", image, n_segments=max(round(asked), 1), **options)
             found = int(labels.max()) + 1
-            if best is None or abs(found - self.n) < abs(int(best.max()) + 1 - self.n):
-                best = labels
+            tries.append((abs(found - self.n), labels))
             if abs(found - self.n) <= SLIC_TOLERANCE * self.n:
                 break
             if found < self.n:
@@ -84,7 +84,7 @@ class Slic:
                 asked = float(np.sqrt(too_few * too_many))
             else:
                 asked = min(asked * self.n / found, MAX_REGIONS)
-        return best
+        return min(tries, key=operator.itemgetter(0))[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Quickshift:
     ratio
         Weight of colour against place, between 0 and 1.
     seed
-        For ties.
+        Seed that breaks ties.
     """
 
     kernel_size: float = 4.0
@@ -114,15 +114,9 @@ class Quickshift:
 
     def __call__(self, image: Floats) -> Any:
         """Cut the picture."""
-        return _skimage(
-            "quickshift",
-            image,
-            ratio=self.ratio,
-            kernel_size=self.kernel_size,
-            max_dist=self.max_dist,
-            convert2lab=image.shape[2] in (3, 4),
-            rng=self.seed,
-        )
+        options = asdict(self)
+        rng, colour = options.pop("seed"), image.shape[2] in (3, 4)
+        return _skimage("quickshift", image, rng=rng, convert2lab=colour, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +143,7 @@ class Felzenszwalb:
 
     def __call__(self, image: Floats) -> Any:
         """Cut the picture."""
-        options = {"scale": self.scale, "sigma": self.sigma, "min_size": self.min_size}
-        return _skimage("felzenszwalb", image, **options)
+        return _skimage("felzenszwalb", image, **asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +169,7 @@ class Grid:
         """Cut the picture."""
         height, width = image.shape[:2]
         if self.rows > height or self.columns > width:
-            msg = f"{self!r} has more cells than an image of {height} × {width} pixels"
-            raise InputError(msg)
+            raise InputError(f"{self!r} has more cells than an image of {height} × {width} pixels")
         down = np.arange(height) * self.rows // height
         across = np.arange(width) * self.columns // width
         return np.asarray(down[:, None] * self.columns + across, dtype=np.int64)
@@ -230,8 +222,7 @@ def cut(picture: Picture, segments: Any) -> Regions:
         msg += f"pixels; ({high}, {wide}) is needed"
         raise InputError(msg)
     if labels.dtype.kind not in "iub":
-        msg = f"{source} gave labels of type {labels.dtype}; whole numbers are needed"
-        raise InputError(msg)
+        raise InputError(f"{source} gave labels of type {labels.dtype}; whole numbers are needed")
     numbers, index = np.unique(labels, return_inverse=True)
     if len(numbers) < 2:
         msg = "segments= has the same label everywhere; at least two regions are needed"
@@ -251,6 +242,7 @@ def _skimage(function: str, image: Floats, **options: Any) -> Any:
     try:
         from skimage import segmentation
     except ImportError:
-        raise image_extra("scikit-image", f"cx.{function.capitalize()}") from None
+        msg = f"cx.{function.capitalize()} needs scikit-image: pip install 'credex[image]'"
+        raise MissingExtraError(msg) from None
     opaque = image[:, :, :3] if image.shape[2] == 4 else image
     return getattr(segmentation, function)(opaque, channel_axis=-1, **options)

@@ -12,7 +12,7 @@ from typing import Any
 from credex.domains.text.words import Span, sentences, trimmed, words
 from credex.errors import InputError
 
-__all__ = ["SplitText", "called", "check_unit", "split_text", "zoomed"]
+__all__ = ["SplitText", "called", "span_finder", "split_text", "zoomed"]
 
 UNITS: dict[str, Callable[[str], list[Span]]] = {"word": words, "sentence": sentences}
 
@@ -22,37 +22,26 @@ MAX_NAME = 48
 
 @dataclass(frozen=True, slots=True)
 class SplitText:
-    """A text and its parts: what `Text.at` looks at, and what an explanation remembers.
-
-    Attributes
-    ----------
-    text
-        As the user gave it.
-    spans
-        For each of the d parts its spans, in order; a shared word has several.
-    names
-        The d names, no two alike.
-    unit
-        What one part is called: ``"word"``, ``"sentence"``, ``"token"`` or ``"part"``.
-    note
-        How the parts were chosen, if that is worth saying.
-    label
-        Index label, or ``None``.
-    """
+    """A text and its d parts: what `Text.at` looks at, and what an explanation keeps."""
 
     text: str
-    spans: tuple[tuple[Span, ...], ...]
-    names: tuple[str, ...]
-    unit: str
-    note: str = ""
+    spans: tuple[tuple[Span, ...], ...]  # of each part, in order; a shared word has several
+    names: tuple[str, ...]  # no two alike
+    unit: str  # what one part is called: "word", "sentence", "token" or "part"
+    note: str = ""  # how the parts were chosen
     label: Any = None
 
 
 def split_text(text: str, unit: Any, repeats: Any, label: Any = None) -> SplitText:
     """Split ``text`` into units; repeated ones become one part if they are shared."""
-    parts, names = _find(unit, text)
+    names: list[str] | None = None
+    if isinstance(unit, Mapping):
+        names = [str(name) for name in unit]
+        parts = [_pairs(pairs, text, f"unit[{name!r}]") for name, pairs in unit.items()]
+    else:
+        parts = [[span] for span in span_finder(unit)(text)]
     word = unit if isinstance(unit, str) else "token" if _is_tokenizer(unit) else "part"
-    if not parts:
+    if not any(parts):
         msg = f"the text {text[:40]!r} has no {word} that could be switched off"
         if word == "word":
             msg += "; unit=re.compile(r'\\S+') takes punctuation for words"
@@ -103,20 +92,23 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def check_unit(unit: Any) -> None:
-    """Raise if ``unit`` cannot split a text."""
+def span_finder(unit: Any) -> Callable[[str], list[Span]]:
+    """Return the function that finds the spans of ``unit`` in a text; raise for an unknown unit."""
     if isinstance(unit, re.Pattern):
         if not isinstance(unit.pattern, str):
             raise InputError(f"unit is the bytes pattern {unit.pattern!r}; compile a str")
-        return
-    if isinstance(unit, str | bytes):
-        known = unit in UNITS
-    else:
-        known = callable(unit) or _is_tokenizer(unit) or isinstance(unit, Iterable)
-    if not known:
-        msg = f"unit={unit!r}; use 'word', 'sentence', a compiled pattern, a tokenizer, a function "
-        msg += "of the text that returns (start, end) pairs, or the pairs themselves"
-        raise InputError(msg)
+        return lambda text: [s for m in unit.finditer(text) if (s := trimmed(text, *m.span()))]
+    if isinstance(unit, str) and unit in UNITS:
+        return UNITS[unit]
+    if _is_tokenizer(unit):
+        return lambda text: _merged(_offsets(unit, text))
+    if callable(unit):
+        return lambda text: _listed(called(unit, "unit", text), text)
+    if isinstance(unit, Iterable) and not isinstance(unit, str | bytes):
+        return lambda text: _listed(unit, text)
+    msg = f"unit={unit!r}; use 'word', 'sentence', a compiled pattern, a tokenizer, a function "
+    msg += "of the text that returns (start, end) pairs, or the pairs themselves"
+    raise InputError(msg)
 
 
 def called(function: Callable[[str], Any], option: str, text: str) -> Any:
@@ -128,23 +120,8 @@ def called(function: Callable[[str], Any], option: str, text: str) -> Any:
         raise InputError(msg + str(cause)) from cause
 
 
-def _find(unit: Any, text: str) -> tuple[list[list[Span]], list[str] | None]:
-    """Return the spans of each part, and the user's names of the parts (``None``: no names)."""
-    if isinstance(unit, Mapping):
-        return [_pairs(v, text, f"unit[{k!r}]") for k, v in unit.items()], [str(k) for k in unit]
-    if isinstance(unit, str):
-        spans = UNITS[unit](text)
-    elif isinstance(unit, re.Pattern):
-        spans = [s for m in unit.finditer(text) if (s := trimmed(text, *m.span()))]
-    elif _is_tokenizer(unit):
-        spans = _merged(_offsets(unit, text))
-    else:
-        spans = _listed(called(unit, "unit", text) if callable(unit) else unit, text)
-    return [[s] for s in spans], None
-
-
 def _shared(parts: list[list[Span]], text: str, repeats: Any) -> list[list[Span]]:
-    """Join the parts that ``repeats`` takes for the same."""
+    """Join the parts for which ``repeats`` returns the same value."""
     if isinstance(repeats, str) and repeats == "separate":
         return parts
     key: Callable[[str], Hashable] = repeats if callable(repeats) else str
@@ -161,13 +138,13 @@ def _shared(parts: list[list[Span]], text: str, repeats: Any) -> list[list[Span]
 
 
 def _is_tokenizer(unit: Any) -> bool:
-    """Whether it is a tokenizer of ``tokenizers`` or ``transformers``, by its methods."""
+    """Whether ``unit`` has the methods of a tokenizer of ``tokenizers`` or ``transformers``."""
     has = hasattr(unit, "encode") and hasattr(unit, "get_vocab")
     return has and not isinstance(unit, type)
 
 
 def _offsets(tokenizer: Any, text: str) -> list[Span]:
-    """Offsets of the tokens, special ones left out."""
+    """Return where the tokens lie in the text, without special tokens."""
     if hasattr(tokenizer, "encode_batch") and not hasattr(tokenizer, "is_fast"):
         if tokenizer.truncation is not None:
             tokenizer = copy.deepcopy(tokenizer)  # the user's keeps its settings
@@ -193,7 +170,7 @@ def _merged(offsets: list[Span]) -> list[Span]:
 
 
 def _listed(given: Any, text: str) -> list[Span]:
-    """Spans from pairs, or from the tokens themselves, which are searched in their order."""
+    """Return the spans of ``(start, end)`` pairs, or of tokens, which are searched in order."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         msg = f"the function given as unit= returned {given!r:.60}; it must return a list of "
         msg += "(start, end) pairs, or of the tokens in their order"
@@ -215,7 +192,7 @@ def _listed(given: Any, text: str) -> list[Span]:
 
 
 def _pairs(items: Any, text: str, where: str) -> list[Span]:
-    """Check ``(start, end)`` pairs; a single pair will do."""
+    """Check ``(start, end)`` pairs, or a single pair."""
     one = isinstance(items, Sequence) and len(items) == 2 and all(isinstance(v, int) for v in items)
     out = []
     for item in [items] if one or not isinstance(items, Iterable) else items:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from credex.cells import decode, encode
+from credex.cells import decode, encode_or_text
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood
-from credex.domains.text.spans import SplitText, called, check_unit, split_text, zoomed
+from credex.domains.text.spans import SplitText, called, span_finder, split_text, zoomed
 from credex.errors import InputError
 from credex.typing import Ints, Masks
 
@@ -34,9 +34,9 @@ class Text(MaskedDomain):
         What replaces a part that is off: nothing (``None``: it is cut out, with the white space
         after it), a text such as ``"[MASK]"`` or ``"…"``, or a function of the part's text.
     repeats
-        ``"separate"``: a word that comes twice is two features, ``free`` and ``free #2``;
-        ``"shared"``: one feature, on and off everywhere at once; or a function that says which are
-        the same (``str.casefold``: whatever their case).
+        ``"separate"``: a word that occurs twice is two features, ``free`` and ``free #2``;
+        ``"shared"``: one feature, on and off everywhere at once; or a function whose value is the
+        same for parts that are shared (``str.casefold`` ignores case).
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Text(MaskedDomain):
     batch = "a list of strings"
 
     def __init__(self, unit: Any = "word", *, mask: Mask = None, repeats: Any = "separate") -> None:
-        check_unit(unit)
+        span_finder(unit)  # raises for an unknown unit
         if not (mask is None or isinstance(mask, str) or callable(mask)):
             msg = f"mask is {mask!r}; use None (remove), a text such as '[MASK]', or a function"
             raise InputError(msg)
@@ -64,7 +64,6 @@ class Text(MaskedDomain):
             msg = f"repeats is {repeats!r}; use 'separate', 'shared', or a function (str.casefold)"
             raise InputError(msg)
         self.unit, self.mask, self.repeats = unit, mask, repeats
-        self.summary = f"no background: {_removal(mask, 'part')}"
 
     def at(self, x: Any) -> TextNeighbourhood:
         """Return the neighbourhood of one string (or of what `restore` or `zoom` returned)."""
@@ -78,6 +77,7 @@ class Text(MaskedDomain):
         raise InputError(msg)
 
     def _split_one(self, text: str, label: Any = None) -> SplitText:
+        """Split one text into its parts, or raise an `InputError`."""
         if not text.strip():
             what = "empty" if not text else "only white space"
             raise InputError(f"the text is {what}: there is nothing to switch off")
@@ -126,77 +126,66 @@ class TextNeighbourhood(MaskedNeighbourhood):
 
     @cached_property
     def row_bytes(self) -> int:
-        """At most four bytes a character, and Python's own share."""
+        """At most four bytes a character, and the overhead of a Python string."""
         return 64 + 4 * len(self.source.text)
 
     @cached_property
-    def _replacements(self) -> list[list[str]]:
-        """What replaces each span of each part that is off."""
+    def _replacements(self) -> dict[int, str]:
+        """What replaces a span that is off, by the span's first character."""
         text, mask = self.source.text, self._mask
-        if mask is None or isinstance(mask, str):
-            return [[mask or ""] * len(part) for part in self.source.spans]
-        return [[_masked(mask, text[a:b]) for a, b in part] for part in self.source.spans]
+        spans = [span for part in self.source.spans for span in part]
+        if callable(mask):
+            return {a: _masked(mask, text[a:b]) for a, b in spans}
+        return {a: mask or "" for a, _ in spans}
 
     @cached_property
     def active(self) -> Masks:
         """``(d,)``: false where a part is replaced by itself."""
-        text = self.source.text
-        return np.array(
-            [
-                any(text[a:b] != new for (a, b), new in zip(part, off, strict=True))
-                for part, off in zip(self.source.spans, self._replacements, strict=True)
-            ]
-        )
+        text, new = self.source.text, self._replacements
+        return np.array([any(text[a:b] != new[a] for a, b in part) for part in self.source.spans])
 
     @cached_property
-    def _pieces(self) -> tuple[tuple[str, ...], Ints, Masks]:
-        """The text in pieces; of each, its part (-1: none) and whether it is a replacement."""
-        text = self.source.text
-        ordered = sorted(
-            (a, b, i, new)
-            for i, (part, off) in enumerate(zip(self.source.spans, self._replacements, strict=True))
-            for (a, b), new in zip(part, off, strict=True)
-        )
+    def _pieces(self) -> tuple[NDArray[Any], NDArray[Any], Ints]:
+        """The text in pieces: each as it is when its part is on, when it is off, and that part."""
+        text, new = self.source.text, self._replacements
+        ordered = sorted((a, b, i) for i, part in enumerate(self.source.spans) for a, b in part)
         following = [*(a for a, *_ in ordered[1:]), len(text)]
-        pieces: list[tuple[str, int, bool]] = []
+        on, off, part_of = [], [], []
         end = 0
-        for (a, b, i, new), stop in zip(ordered, following, strict=True):
-            pieces.append((text[end:a], -1, False))
-            end = b
+        for (a, b, i), stop in zip(ordered, following, strict=True):
+            before, end = end, b
             if self._mask is None and (a == 0 or text[a - 1].isspace()):
                 end = stop - len(text[b:stop].lstrip())  # the white space goes with the part
-            pieces += [(text[a:end], i, False), (new, i, True)]
-        pieces.append((text[end:], -1, False))
-        texts, part_of, replaces = zip(*pieces, strict=True)
-        return texts, np.array(part_of), np.array(replaces)
+            on.append(text[before:end])
+            off.append(text[before:a] + new[a])
+            part_of.append(i)
+        rest = text[end:]  # the same whether the last part is on or off
+        on[-1], off[-1] = on[-1] + rest, off[-1] + rest
+        return np.array(on, dtype=object), np.array(off, dtype=object), np.array(part_of)
 
     def inputs(self, masks: Masks) -> list[str]:
         """Return one text for each of ``(n, d)`` masks."""
-        pieces, part_of, replaces = self._pieces
-        present = np.concatenate([masks, np.ones((len(masks), 1), dtype=np.bool_)], axis=1)
-        return ["".join(compress(pieces, row)) for row in present[:, part_of] != replaces]
+        on, off, part_of = self._pieces
+        return ["".join(row) for row in np.where(masks[:, part_of], on, off)]
 
     def payload(self) -> dict[str, Any]:
         """Return the text, its parts, and what replaces them."""
-        source, mask = self.source, self._mask
-        try:
-            label = encode(source.label)
-        except TypeError:
-            label = str(source.label)
+        source, new = self.source, self._replacements
+        each = [[new[a] for a, _ in part] for part in source.spans]
         return {
             "kind": "text",
             "text": source.text,
             "unit": source.unit,
             "names": list(source.names),
             "spans": [[[a, b] for a, b in part] for part in source.spans],
-            "mask": mask if mask is None or isinstance(mask, str) else self._replacements,
+            "mask": each if callable(self._mask) else self._mask,
             "note": source.note,
-            "label": label,
+            "label": encode_or_text(source.label),
         }
 
 
 def _masked(mask: Callable[[str], Any], piece: str) -> str:
-    """Return what the user's function replaces a piece of text by."""
+    """Return what the user's function puts in place of a piece of text."""
     new = called(mask, "mask", piece)
     if not isinstance(new, str):
         msg = f"the function given as mask= returned {new!r} for {piece!r}; it must return a text"

@@ -12,7 +12,7 @@ Span = tuple[int, int]
 """Start and end of a piece of text, in characters, the end not included."""
 
 JOINERS = frozenset("'’.,\u200c\u200d\u00ad\u05f3\u05f4")
-"""Marks that join letters (don’t, צה״ל) or digits (1,000.5) on both sides of them."""
+"""Marks that belong to a word (don’t, צה״ל) or number (1,000.5) between two characters of it."""
 
 DIGIT_JOINERS = frozenset(".,")
 
@@ -67,7 +67,7 @@ def words(text: str) -> list[Span]:
 
 
 def _kind(c: str) -> str:
-    """Class of a character, as `words` sees it; ``""`` lies between words."""
+    """Class of a character for `words`; ``""`` separates words."""
     category = unicodedata.category(c)
     if c in JOINERS:
         return "joiner"
