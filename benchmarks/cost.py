@@ -249,11 +249,8 @@ def main() -> None:
         END.format(minutes=minutes, before=before, after=yardstick()),
     ]
     body = "\n\n".join(parts)
-    title = "What thinking costs and saves"
-    if quick:
-        print(f"\n{title} (quick)\n\n{body}\n")
-    else:
-        publish("cost", title, "make bench-cost", body)
+    title = "What the Gaussian process costs and saves"
+    publish("cost", title, "make bench-cost", body, quick=quick)
 
 
 if __name__ == "__main__":

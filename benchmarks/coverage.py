@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
@@ -63,21 +64,32 @@ def tally(e: cx.Explanation, truth: np.ndarray, hits: list[float], widths: list[
         widths.append(float(i.width[counted].mean()))
 
 
+def measured(
+    explainer: cx.BayesLIME | cx.BayesSHAP,
+    rows: Any,
+    truth: cx.Explanations,
+    *,
+    queries: int,
+    seeds: int,
+) -> Coverage:
+    """Coverage of the ``truth`` of some rows, each explained with several seeds of its own."""
+    hits: list[list[float]] = [[] for _ in range(len(rows))]
+    widths: list[float] = []
+    for i in range(len(rows)):
+        for seed in range(seeds * i, seeds * (i + 1)):  # no seed twice: rows are independent
+            e = explainer.explain(rows.iloc[[i]], queries=queries, seed=seed)
+            tally(e, truth[i].mean, hits[i], widths)
+    return Coverage.of(hits, widths)
+
+
 def lime_forest(
     X: object, model: object, kw: dict[str, int], *, queries: int, instances: int, seeds: int
 ) -> Coverage:
     """BayesLIME on a table, against 20,000 perturbations."""
     lime = cx.BayesLIME(model, X, **kw)
-    at = np.random.default_rng(1).choice(len(X), instances, replace=False)
-    rows = X.iloc[at]
+    rows = X.iloc[np.random.default_rng(1).choice(len(X), instances, replace=False)]
     truth = lime.explain_many(rows, queries=20_000, seed=999)
-    hits: list[list[float]] = [[] for _ in at]
-    widths: list[float] = []
-    for i in range(len(at)):  # seeds of its own for each row: rows are to be independent
-        for seed in range(seeds):
-            e = lime.explain(rows.iloc[[i]], queries=queries, seed=seeds * i + seed)
-            tally(e, truth[i].mean, hits[i], widths)
-    return Coverage.of(hits, widths)
+    return measured(lime, rows, truth, queries=queries, seeds=seeds)
 
 
 def shap_forest(
@@ -87,16 +99,9 @@ def shap_forest(
     names = list(X.columns)
     groups = {f"group {g}": names[g::10] for g in range(10)} if len(names) > 10 else None
     shap = cx.BayesSHAP(model, cx.Tabular(X, background=10, groups=groups), **kw)
-    at = np.random.default_rng(2).choice(len(X), instances, replace=False)
-    rows = X.iloc[at]
+    rows = X.iloc[np.random.default_rng(2).choice(len(X), instances, replace=False)]
     truth = shap.explain_many(rows, posterior="exact")
-    hits: list[list[float]] = [[] for _ in at]
-    widths: list[float] = []
-    for i in range(len(at)):  # seeds of its own for each row: rows are to be independent
-        for seed in range(seeds):
-            e = shap.explain(rows.iloc[[i]], queries=queries, seed=seeds * i + seed)
-            tally(e, truth[i].mean, hits[i], widths)
-    return Coverage.of(hits, widths)
+    return measured(shap, rows, truth, queries=queries, seeds=seeds)
 
 
 def synthetic(

@@ -312,10 +312,7 @@ def main() -> None:
     parts.append(notes(over, (before, yardstick()), minutes, quick=quick))
     body = "\n\n".join(parts)
     title = "Error at the same number of queries"
-    if quick:
-        print(f"\n{title} (quick)\n\n{body}\n")
-    else:
-        publish("queries", title, "make bench-queries", body)
+    publish("queries", title, "make bench-queries", body, quick=quick)
 
 
 if __name__ == "__main__":

@@ -292,10 +292,7 @@ def main() -> None:
     ]
     title = "Error to the exact surrogate at the same N"
     body = "\n\n".join(parts)
-    if quick:
-        print(f"\n{title} (quick)\n\n{body}\n")
-    else:
-        publish("lime", title, "make bench-lime", body)
+    publish("lime", title, "make bench-lime", body, quick=quick)
 
 
 ABOUT = (

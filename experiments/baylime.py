@@ -131,25 +131,20 @@ def picture(result: Result, figure: Figure) -> None:
     figure.set_size_inches(8.6, 1.3 + 0.3 * len(names))
     left, right = (tidy(ax) for ax in figure.subplots(1, 2, sharey=True))
     at = np.arange(len(names))
-    for offset, key, colour in ((-0.15, "spread", "blue"), (0.15, "error", "orange")):
-        left.errorbar(
+    for ax, offset, key, colour, label in (
+        (left, -0.15, "spread", "blue", "spread between seeds"),
+        (left, 0.15, "error", "orange", "error"),
+        (right, -0.15, "robust", "blue", "credex"),
+        (right, 0.15, "plain", "orange", "robust=False"),
+    ):
+        ax.errorbar(
             [c[key][0] for c in result.data.values()],
             at + offset,
             xerr=[1.96 * c[key][1] for c in result.data.values()],
             fmt="o",
             color=COLOURS[colour],
             markersize=4,
-            label={"spread": "spread between seeds", "error": "error"}[key],
-        )
-    for offset, key, colour in ((-0.15, "robust", "blue"), (0.15, "plain", "orange")):
-        right.errorbar(
-            [c[key][0] for c in result.data.values()],
-            at + offset,
-            xerr=[1.96 * c[key][1] for c in result.data.values()],
-            fmt="o",
-            color=COLOURS[colour],
-            markersize=4,
-            label={"robust": "credex", "plain": "robust=False"}[key],
+            label=label,
         )
     right.axvline(95, color=GREY, linewidth=0.8)
     left.set_yticks(at, names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import credex as cx
+from benchmarks.timing import best
 from experiments.canvas import COLOURS, tidy
 from experiments.cases import table
 from experiments.result import Result, measured
@@ -40,7 +40,7 @@ def run(*, quick: bool) -> Result:
     Z, y, w = rows.design().astype(float), rows.y()[:, 0], rows.w()
     p = cx.LinearPosterior.fit(Z, y, w, intercept="none")
     model = min(lime.explain(x, queries=queries, seed=0).model_seconds for _ in range(5))
-    closed = best(lambda: cx.LinearPosterior.fit(Z, y, w, intercept="none").interval())
+    closed = best(lambda: cx.LinearPosterior.fit(Z, y, w, intercept="none").interval(), 30)
     nuts = sample(same_regression, (Z, y, w), chains=chains, draws=draws, repeats=1 if quick else 2)
     guo = sample(elastic_net, (Z, y, w), chains=chains, draws=draws, repeats=1)
     agree = compare(p, nuts)
@@ -128,16 +128,6 @@ def run(*, quick: bool) -> Result:
         timings={"closed": closed, "nuts": nuts.seconds, "guo": guo.seconds, "ratios": ratio},
         timed=True,
     )
-
-
-def best(task: Callable[[], object], repeats: int = 30) -> float:
-    """Seconds of the fastest of several runs."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def usual_largest(n: int, level: float = 0.99) -> float:

@@ -1,6 +1,7 @@
 """The public contract: names, keywords, defaults."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -9,55 +10,16 @@ import credex as cx
 from tests.games import smooth_game, table_game
 from tests.strategies import Counting, numbers
 
-NAMES = {
-    "BayesLIME",
-    "BayesSHAP",
-    "Blur",
-    "BudgetError",
-    "CredexError",
-    "ErrorPosterior",
-    "Explanation",
-    "Explanations",
-    "Exponential",
-    "Failure",
-    "Felzenszwalb",
-    "Focused",
-    "Forecast",
-    "Grid",
-    "Image",
-    "InputError",
-    "InterruptedRun",
-    "Interval",
-    "LinearPosterior",
-    "Masks",
-    "MissingExtraError",
-    "ModelError",
-    "ModelOutputError",
-    "ModelRaisedError",
-    "Noise",
-    "Paired",
-    "PaperFocused",
-    "Prior",
-    "Queries",
-    "Quickshift",
-    "Random",
-    "RandomModelError",
-    "RankingSettled",
-    "RelativeWidth",
-    "Series",
-    "Slic",
-    "Tabular",
-    "Text",
-    "Verification",
-    "WallClock",
-    "Width",
-    "from_pipeline",
-    "from_onnx",
-    "from_torch",
-    "metrics",
-    "perturbations_to_go",
-    "shapley_kernel",
-}
+EXPLAINERS = "BayesLIME BayesSHAP Explanation Explanations Failure Forecast Verification Interval"
+DOMAINS = "Masks Tabular Text Series Image Slic Quickshift Felzenszwalb Grid Blur Noise"
+SAMPLERS = "Random Paired Focused PaperFocused"
+RULES = "Queries RankingSettled RelativeWidth WallClock Width"
+PIECES = "LinearPosterior ErrorPosterior Prior Exponential shapley_kernel metrics"
+PIECES += " perturbations_to_go"
+MODELS = "from_pipeline from_onnx from_torch"
+ERRORS = "CredexError InputError BudgetError MissingExtraError InterruptedRun ModelError"
+ERRORS += " ModelOutputError ModelRaisedError RandomModelError"
+NAMES = set(f"{EXPLAINERS} {DOMAINS} {SAMPLERS} {RULES} {PIECES} {MODELS} {ERRORS}".split())
 
 
 def test_public_names_are_pinned():
@@ -80,6 +42,14 @@ def test_attributes_of_explanations_are_pinned():
     e = cx.BayesSHAP(lambda z: 1.0 * z[:, 0], cx.Masks(3)).explain()
     public = {name for name in dir(e) if not name.startswith("_")}
     assert public == set(f"{FIELDS} {NUMBERS} {ABOUT} {MADE} {ASKED} {FORMS}".split())
+
+
+@pytest.mark.parametrize("cls", [cx.BayesLIME, cx.BayesSHAP])
+def test_attributes_of_explainers_are_pinned(cls):
+    explainer = cls(lambda z: 1.0 * z[:, 0], cx.Masks(3))
+    public = {name for name in dir(explainer) if not name.startswith("_")}
+    calls = "explain explain_many iterate forecast refine zoom calibrate verify"
+    assert public == set(f"{calls} model domain options method".split())
 
 
 def test_public_metrics_are_pinned():
@@ -237,7 +207,7 @@ def test_reprs_are_one_line():
     for thing in (explainer, forecast, forecast.asked, forecast.asked.history):
         assert len(repr(thing).splitlines()) == 1
         assert len(repr(thing)) < 200
-    assert "BayesLIME" in repr(explainer)
+    assert re.fullmatch(r"<BayesLIME of \w+ on Masks>", repr(explainer))
     assert "more queries" in repr(forecast)
 
 

@@ -217,6 +217,7 @@ def test_options_of_the_domain():
         ({"around": "here"}, "around is 'here'"),
         ({"missing": "yes"}, "missing is 'yes'"),
         ({"cohort": ["a"]}, "cohort has 1"),
+        ({"backgrund": 5}, "no option 'backgrund'.*mean 'background'.*there are: background"),
     ]:
         with pytest.raises(cx.InputError, match=words):
             cx.Tabular(X, **options)
@@ -568,6 +569,42 @@ def test_numbers_of_any_size(cls):
         assert e.top(1) == ["x0"]
         assert np.all(np.isfinite(e.interval().width))
         assert str(e)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"posterior": "linear"},
+        {"posterior": "gp"},
+        {"posterior": "gp", "sampler": "random"},
+        {"noisy": True},
+        {"features": 2},
+        {"width": 1e149, "queries": None, "max_queries": 300},
+    ],
+    ids=str,
+)
+def test_fits_of_huge_outputs_do_not_overflow(cls, how):
+    """Warnings are errors here; fourth powers of 1e149 are beyond the largest float."""
+    X = numbers(80, 6)
+    explainer = cls(lambda r: 1e149 * (r[:, 0] * r[:, 1] + np.sin(r[:, 2])), X)
+    e = explainer.explain(X[0], **({"queries": 60} | how))
+    assert np.all(np.isfinite(e.interval().width))
+    assert "?" not in str(e)
+
+
+def test_background_uncertainty_of_huge_outputs_does_not_overflow():
+    X = numbers(80, 6)
+    explainer = cx.BayesSHAP(lambda r: 1e149 * r[:, 0] * r[:, 1], X, background_uncertainty=True)
+    assert np.isfinite(explainer.explain(X[0], queries=40).dof)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("size", [1e151, 1e300])
+def test_outputs_too_large_to_be_squared_are_named(cls, size):
+    X = numbers(50, 3)
+    with pytest.raises(cx.ModelOutputError, match=r"e\+\d+; beyond 1e\+150.*divide the output"):
+        cls(lambda r: size * (1 + r[:, 0] ** 2), X).explain(X[0], queries=50)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

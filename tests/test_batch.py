@@ -507,6 +507,21 @@ def test_cohorts_row_by_row(X):
     assert np.any(one[1].mean != explainer.explain(X[1], queries=50).mean)
 
 
+def test_every_row_has_a_clock_of_its_own(X):
+    def slow(rows):
+        time.sleep(0.01)
+        return np.sin(3 * rows).sum(axis=1)
+
+    explainer = cx.BayesSHAP(slow, cx.Tabular(X, background=1), batch_rows=20)  # row after row
+    stop = cx.WallClock(0.1) | cx.Queries(10**6)
+    batch = explainer.explain_many(X[:3], stop=stop, max_queries=10**6, posterior="linear")
+    assert [e.stop_reason for e in batch] == ["wall clock"] * 3
+    assert all(e.seconds >= 0.1 for e in batch)
+    assert batch.seconds >= 0.3
+    assert "not of the batch" in explainer.explain_many.__doc__
+    assert "a clock of its own" in cx.WallClock.__doc__
+
+
 def test_regressors_batch(X):
     model = RandomForestRegressor(5, random_state=0, n_jobs=1).fit(X, X[:, 0])
     explainer = cx.BayesSHAP(model, cx.Tabular(X, background=5))

@@ -15,6 +15,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib import pyplot as plt
 
+import credex
 from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
@@ -77,6 +78,31 @@ def test_what_a_block_imports() -> None:
 
 def test_readme_has_code_blocks() -> None:
     assert ROOT / "README.md" in pages_with_code()
+
+
+def test_extensions_take_fewer_than_25_lines() -> None:
+    """A domain, a sampler, a stopping rule and an estimator; `test_code_blocks_run` runs them."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    sections = {part.split("\n")[0]: blocks(part) for part in page.split("\n## ")[1:]}
+    assert list(sections) == [
+        *("A new domain", "A new sampler", "A new stopping rule", "A new estimator"),
+    ]
+    for found in sections.values():
+        assert "class " in found[0]
+        assert len(found[0].strip().splitlines()) < 25
+
+
+def test_the_citation_is_of_this_version_and_of_the_paper() -> None:
+    yaml = need("yaml")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(cited)
+    assert cited["version"] == credex.__version__
+    paper = cited["preferred-citation"]
+    assert paper["title"].startswith("Reliable Post hoc Explanations")
+    assert [a["family-names"] for a in paper["authors"]] == [
+        *("Slack", "Hilgard", "Singh", "Lakkaraju"),
+    ]
 
 
 def test_blocks_keep_order_line_numbers_and_indentation() -> None:

@@ -1,7 +1,9 @@
 """Random streams: no two parts of a run share their draws."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
-import pytest
 
 import credex as cx
 from credex.seeds import Purpose, child, spawn
@@ -27,6 +29,19 @@ def test_children_differ_from_their_parents_and_from_each_other():
     assert child(3, Purpose.REFERENCE) == child(3, Purpose.REFERENCE)
 
 
+def test_streams_of_a_seed_are_made_in_one_place_only():
+    """Elsewhere a generator may take a seed as it is, but never a seed and a number."""
+    src = Path(cx.__file__).parent
+    for path in sorted(src.rglob("*.py")):
+        if path.name == "seeds.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+            if called in ("default_rng", "SeedSequence", "RandomState"):
+                ok = all(isinstance(a, ast.Name | ast.Constant | ast.Attribute) for a in node.args)
+                assert ok, f"{path.relative_to(src)}:{node.lineno} should use seeds.spawn"
+
+
 def test_the_reference_of_verify_is_independent_of_the_projection_pool(monkeypatch):
     """Both used to be the stream of seed + 1,000,003."""
     X = np.random.default_rng(0).normal(size=(300, 4))
@@ -44,8 +59,8 @@ def test_the_reference_of_verify_is_independent_of_the_projection_pool(monkeypat
     assert len(asked) == 3  # the explanation, its pool, the reference
 
 
-@pytest.mark.parametrize("purpose", list(Purpose))
-def test_purposes_are_distinct_numbers_above_zero(purpose):
+def test_purposes_are_distinct_numbers_above_zero():
     """Trailing zeros in the entropy would make streams of different keys the same."""
-    assert purpose > 0
-    assert [int(p) for p in Purpose].count(int(purpose)) == 1
+    numbers = [int(p) for p in Purpose.__members__.values()]  # also names of one number
+    assert min(numbers) > 0
+    assert len(set(numbers)) == len(numbers)

@@ -163,7 +163,8 @@ class Explainer(ExplainerBase):
             A bar; by default only on a terminal.
         **call
             ``width``, ``queries``, ``max_queries``, ``stop`` and options as in `explain`, for
-            every row: `WallClock` limits the time of each row, not of the batch.
+            every row. `WallClock` counts from the start of each row, not of the batch; rows that
+            run side by side share the model, so each has fewer queries than alone.
         """
         goals, opts = split_call(call, self.options)
         rows = self.domain.split(X)

@@ -27,6 +27,8 @@ class Purpose(IntEnum):
     PROJECTION_POOL = 29
     AFTER_PROCESS = 31
     REFERENCE = 37
+    FILL_NOISE = 41
+    NEIGHBOURS = 43
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -187,7 +187,10 @@ class RankingSettled(Combines):
 
 @dataclass(frozen=True, slots=True)
 class WallClock(Combines):
-    """Stop after ``seconds`` (looked at between batches)."""
+    """Stop after ``seconds``, looked at between model calls.
+
+    In `explain_many` every row has a clock of its own, which starts with the row.
+    """
 
     seconds: float
     precise: bool = False

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from credex.checks import check_count
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood, numbers
 from credex.errors import InputError
+from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 
 __all__ = ["Series", "SeriesNeighbourhood"]
@@ -237,7 +238,7 @@ def _replacement(x: Floats, fill: Any, seed: int) -> Floats:
         mean = np.broadcast_to(x.mean(axis=0), x.shape)
         if fill != "noise":
             return mean
-        noise = np.random.default_rng([seed, 29]).standard_normal(x.shape)
+        noise = spawn(seed, Purpose.FILL_NOISE).standard_normal(x.shape)
         return np.asarray(mean + x.std(axis=0) * noise)
     given = np.asarray(fill, dtype=np.float64)
     if given.ndim == 1 and x.shape[1] == 1:

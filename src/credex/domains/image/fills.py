@@ -19,6 +19,7 @@ from credex.domains.image.picture import Picture, Pixels, read
 from credex.domains.image.regions import Regions
 from credex.domains.masked import numbers
 from credex.errors import InputError
+from credex.seeds import Purpose, spawn
 from credex.typing import Floats
 
 __all__ = ["Blur", "Fill", "Noise", "fill_of"]
@@ -74,7 +75,7 @@ class Noise:
 
     def pixels(self, picture: Picture, _: Regions) -> Floats:
         """Return the noise."""
-        rng = np.random.default_rng([self.seed, 29])
+        rng = spawn(self.seed, Purpose.FILL_NOISE)
         sd = self.scale * (picture.high - picture.low)
         drawn = picture.floats.mean(axis=(0, 1)) + sd * rng.standard_normal(picture.pixels.shape)
         return np.asarray(np.clip(drawn, picture.low, picture.high))
