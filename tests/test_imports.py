@@ -14,9 +14,9 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
     "typing errors",
-    "checks seeds cells history",
+    "seeds cells history",
     "posteriors",
-    "options kernels blackbox models",
+    "options blackbox models",
     "domains",
     "game",
     "model_queue",

@@ -1,6 +1,8 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
 from credex import metrics
+from credex.designs.coalitions import shapley_kernel
+from credex.designs.perturbations import Exponential
 from credex.designs.samplers import Focused, Paired, PaperFocused, Random
 from credex.domains import (
     Blur,
@@ -29,7 +31,6 @@ from credex.errors import (
 from credex.estimators.forecast import Forecast, perturbations_to_go
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
-from credex.kernels import Exponential, shapley_kernel
 from credex.lime import BayesLIME
 from credex.models import from_onnx, from_torch
 from credex.models.pipelines import from_pipeline

@@ -24,8 +24,8 @@ ROUNDING_UNITS = 100
 SINGLE_PRECISION = 1e-4
 """Differences up to this look like rounding of a model that computes in single precision."""
 
-LARGEST_OUTPUT = 1e150
-"""Larger outputs overflow when they are squared."""
+LARGEST_OUTPUT = 1e70
+"""Fourth powers of larger outputs overflow; intervals need them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +137,7 @@ class BlackBox:
             raise ModelOutputError(msg)
         if y.size and float(np.abs(y).max()) > LARGEST_OUTPUT:
             msg = f"the model returned {float(np.abs(y).max()):.3g}; beyond {LARGEST_OUTPUT:g} "
-            msg += "squares overflow: divide the output by a constant, or explain its logarithm"
+            msg += "intervals overflow: divide the output by a constant, or explain its logarithm"
             raise ModelOutputError(msg)
         return np.array(y, dtype=np.float64, order="C")  # a copy: models may reuse their array
 

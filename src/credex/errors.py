@@ -15,8 +15,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 
 class CredexError(Exception):
@@ -81,3 +84,44 @@ class InterruptedRun(CredexError, KeyboardInterrupt):  # noqa: N818 - it is not 
     """The run was interrupted from the keyboard; ``partial`` keeps what was learned."""
 
     partial: Any = None
+
+
+# -- checks of common arguments: each returns the value or raises InputError ---------------------
+
+
+def check_level(level: float) -> float:
+    """Return ``level`` if it is a probability strictly between 0 and 1."""
+    if isinstance(level, bool) or not isinstance(level, int | float | np.floating):
+        raise InputError(f"level must be a number between 0 and 1, for example 0.95; got {level!r}")
+    if not 0.0 < float(level) < 1.0:
+        hint = f" (did you mean {float(level) / 100:g}?)" if 10.0 <= float(level) < 100.0 else ""
+        msg = f"level must lie strictly between 0 and 1, for example 0.95; got {level!r}{hint}"
+        raise InputError(msg)
+    return float(level)
+
+
+def check_width(width: float | Sequence[float]) -> float | tuple[float, ...]:
+    """Return a positive width, or a tuple of them."""
+    raw = np.asarray(width)
+    a = raw.astype(np.float64) if raw.dtype.kind in "iuf" else np.asarray(np.nan)
+    if a.ndim > 1 or a.size == 0 or not np.all(np.isfinite(a)) or np.any(a <= 0):
+        msg = f"width must be a positive number (or one for each output); got {width!r}. "
+        msg += "It is upper − lower of each interval, in the units of the model's output"
+        raise InputError(msg)
+    return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return a positive whole number."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or int(value) < 1:
+        raise InputError(f"{name} must be a whole number ≥ 1; got {value!r}")
+    return int(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return a finite number above zero."""
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not good or not np.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a positive number; got {value!r}")
+    return float(value)

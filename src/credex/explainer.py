@@ -10,8 +10,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from credex.batch import Job, explain_batch
-from credex.checks import check_count
-from credex.errors import BudgetError, InputError
+from credex.errors import BudgetError, InputError, check_count
 from credex.estimators.forecast import Forecast
 from credex.explainer_base import Case, ExplainerBase
 from credex.explanation import Explanation

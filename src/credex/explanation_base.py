@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from credex.checks import check_count, check_level
-from credex.errors import InputError
+from credex.errors import InputError, check_count, check_level
 from credex.estimators.base import Estimate
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior, Interval

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from credex.checks import check_count, check_positive
-from credex.errors import InputError
+from credex.errors import InputError, check_count, check_positive
 from credex.typing import Floats
 
 __all__ = ["local_lipschitz"]

@@ -9,8 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from credex.checks import check_count, check_level, check_positive
-from credex.errors import InputError
+from credex.errors import InputError, check_count, check_level, check_positive
 from credex.posteriors import Prior
 
 POSTERIORS = ("auto", "linear", "gp", "exact")

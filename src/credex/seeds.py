@@ -5,6 +5,7 @@ Every purpose has a generator of its own, so that no two parts of a run share th
 
 from __future__ import annotations
 
+import operator
 from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from functools import lru_cache
@@ -12,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Purpose", "child", "one_blas_thread", "spawn"]
+from credex.errors import InputError
+from credex.typing import Floats
+
+__all__ = ["BLOCK", "Purpose", "blocks", "child", "one_blas_thread", "spawn"]
 
 
 class Purpose(IntEnum):
@@ -40,6 +44,37 @@ def child(seed: int, purpose: Purpose) -> int:
     """Return a seed for a whole run of its own, such as the reference run of `verify`."""
     words = np.random.SeedSequence([seed, int(purpose)]).generate_state(2, np.uint32)
     return int(words[0]) << 31 | int(words[1]) >> 1
+
+
+BLOCK = 1024
+"""Draws that come from one generator: any slice of a stream can be made alone."""
+
+_PURPOSES = {"uniform": Purpose.UNIFORM_DRAWS, "normal": Purpose.NORMAL_DRAWS}
+
+
+def blocks(seed: int, kind: str, start: int, stop: int, width: int) -> Floats:
+    """Return draws ``start`` to ``stop``, ``(stop - start, width)``, "uniform" or "normal".
+
+    They are a pure function of seed, width and position: the first 300 of 2000 draws are the same
+    as 300 draws.
+    """
+    try:
+        number, first, last = operator.index(seed), operator.index(start), operator.index(stop)
+    except TypeError:
+        raise InputError(f"seed={seed!r}, start={start!r}, stop={stop!r}; pass integers") from None
+    if number < 0:
+        raise InputError(f"seed is {number}; pass an integer ≥ 0")
+    if not 0 <= first <= last:
+        raise InputError(f"start={first}, stop={last}; pass 0 ≤ start ≤ stop")
+    out = np.empty((last - first, width))
+    for block in range(first // BLOCK, -(-last // BLOCK)):
+        rng = spawn(number, _PURPOSES[kind], block)
+        draw = rng.standard_normal if kind == "normal" else rng.random
+        low, high = max(first, block * BLOCK), min(last, (block + 1) * BLOCK)
+        if low > block * BLOCK:  # skip the rows of the block that come before ``start``
+            draw((low - block * BLOCK, width))
+        draw(out=out[low - first : high - first])
+    return out
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

@@ -12,9 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from credex.checks import check_count, check_positive, check_width
 from credex.designs.design import Design
-from credex.errors import BudgetError, InputError
+from credex.errors import BudgetError, InputError, check_count, check_positive, check_width
 from credex.options import Options, OptionsDict
 from credex.posteriors import Belief
 from credex.typing import Floats

@@ -25,9 +25,9 @@ from credex.history import History
 from credex.options import Options
 from credex.posteriors.shapley import strata
 from credex.seeds import Purpose, child, spawn
-from credex.typing import Ints, Masks, Outputs
+from credex.typing import Floats, Ints, Masks, Outputs, Weights
 
-__all__ = ["CoalitionDesign", "ShapleySequence"]
+__all__ = ["CoalitionDesign", "ShapleySequence", "shapley_kernel"]
 
 GOLDEN = 0.6180339887498949
 """Step of the low-discrepancy walk over the strata."""
@@ -276,3 +276,12 @@ class CoalitionDesign(Design):
             return masks, y, None
         n = len(y) // 2 * 2  # a call may have failed between the two of a pair
         return np.ascontiguousarray(masks[0:n:2]), y[0:n:2], y[1:n:2]
+
+
+def shapley_kernel(sizes: Floats, d: int) -> Weights:
+    """Shapley kernel (d−1) / (C(d,s)·s·(d−s)) of coalition sizes s; infinite at 0 and d."""
+    s = np.arange(1, d)
+    log_binomial = np.log((d - s + 1) / s).cumsum()
+    table = np.full(d + 1, np.inf)
+    table[1:d] = (d - 1) * np.exp(-log_binomial) / (s * (d - s))
+    return table[np.asarray(sizes, dtype=np.int64)]

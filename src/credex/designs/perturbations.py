@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from math import sqrt
+from typing import Literal, cast
 
 import numpy as np
 
@@ -22,16 +23,12 @@ from credex.domains.tabular.neighbourhood import Perturbations, TabularNeighbour
 from credex.errors import InputError
 from credex.game import Query, Result
 from credex.history import History
-from credex.kernels import Exponential
 from credex.options import Options
 from credex.seeds import Purpose, spawn
 from credex.typing import Design as Rows
-from credex.typing import Ints, Masks, Native, Weights
+from credex.typing import Floats, Ints, Masks, Native, Weights
 
-__all__ = ["BernoulliSequence", "PerturbationDesign", "all_masks"]
-
-ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
-"""lime's kernels."""
+__all__ = ["BernoulliSequence", "Exponential", "PerturbationDesign", "all_masks"]
 
 BLOCK = 256
 """Masks drawn at a time, whatever is asked for, so that batches change nothing."""
@@ -40,6 +37,64 @@ BLOCK = 256
 def all_masks(d: int) -> Masks:
     """All ``2^d`` masks, ``(2^d, d)``; bit j of the row number is feature j."""
     return ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(np.bool_)
+
+
+COSINE_WIDTH = 0.25
+"""Width of ``lime``'s kernel for images (its text kernel is the same on distances times 100)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """``lime``'s kernel √exp(−D²/width²).
+
+    Parameters
+    ----------
+    width
+        ``None`` means lime's default: 0.75·√d for Euclidean distance, 0.25 for cosine.
+    distance
+        ``"euclidean"`` between design rows, or ``"cosine"`` (for masks: 1 − √(|z|/d)).
+    root
+        ``False`` leaves the root out: exp(−D²/width²), as the paper prints it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credex import Exponential
+    >>> Exponential(width=1.0).weights(np.array([[True, True], [True, False]]), np.ones(2)).round(4)
+    array([1.    , 0.6065])
+    """
+
+    width: float | None = None
+    distance: Literal["euclidean", "cosine"] = "euclidean"
+    root: bool = True
+
+    def __post_init__(self) -> None:
+        if self.width is not None and not (np.isfinite(self.width) and self.width > 0):
+            msg = f"the kernel's width must be a positive number or None; got {self.width!r}"
+            raise InputError(msg)
+        if self.distance not in ("euclidean", "cosine"):
+            msg = f"distance must be 'euclidean' or 'cosine'; got {self.distance!r}"
+            raise InputError(msg)
+
+    def weights(self, design: Rows, origin: Floats) -> Weights:
+        """Weights of the rows ``design (n, d)`` seen from ``origin (d,)``."""
+        if self.distance == "cosine":
+            z = design.astype(np.float64)
+            norms = np.sqrt(np.einsum("ij,ij->i", z, z)) * np.sqrt(origin @ origin)
+            cos = np.divide(z @ origin, norms, out=np.zeros(len(z)), where=norms > 0)
+            squared = np.maximum(1.0 - cos, 0.0) ** 2
+            width = COSINE_WIDTH
+        else:
+            steps = design - origin
+            squared = np.einsum("ij,ij->i", steps, steps)
+            width = 0.75 * sqrt(design.shape[1])
+        width = width if self.width is None else self.width
+        power = -0.5 if self.root else -1.0
+        return np.asarray(np.exp(squared * (power / width**2)))
+
+
+ON_MASKS, ON_TABLES = Exponential(distance="cosine"), Exponential()
+"""lime's kernels."""
 
 
 class BernoulliSequence(MaskSequence):

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.checks import check_count, check_positive
-from credex.errors import InputError
+from credex.errors import InputError, check_count, check_positive
 from credex.posteriors.kernel import Inputs, solve_lower
 from credex.posteriors.process import Conditioned
 from credex.typing import Design, Floats, Ints, Masks

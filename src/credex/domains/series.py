@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.checks import check_count
 from credex.domains.masked import MaskedDomain, MaskedNeighbourhood, numbers
-from credex.errors import InputError
+from credex.errors import InputError, check_count
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from credex.checks import check_level, check_width
-from credex.errors import InputError
+from credex.errors import InputError, check_level, check_width
 from credex.history import History
 from credex.posteriors import LinearPosterior, ShapleyPosterior
 from credex.posteriors.shapley import strata

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from credex.designs.perturbations import PerturbationDesign
+from credex.designs.perturbations import Exponential, PerturbationDesign
 from credex.errors import InputError
 from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast
 from credex.estimators.process import ProcessEstimator
 from credex.estimators.surrogate import SurrogateEstimator
 from credex.history import History
-from credex.kernels import Exponential
 from credex.posteriors import Belief
 from credex.posteriors.functionals import SurrogateOverPool
 from credex.posteriors.mask_functionals import SurrogateOverMasks

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from credex.designs.coalitions import CoalitionDesign
+from credex.designs.coalitions import CoalitionDesign, shapley_kernel
 from credex.designs.samplers import Predictive
 from credex.estimators.base import Estimate, Estimator, nonzero_width
 from credex.estimators.forecast import (
@@ -24,7 +24,6 @@ from credex.estimators.forecast import (
 )
 from credex.estimators.sparse import Sparse, choose
 from credex.history import History, Rows
-from credex.kernels import shapley_kernel
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPosterior
 from credex.posteriors.shapley import Geometry, Noise, strata
 from credex.stopping import RelativeWidth, Width

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from credex.checks import check_count
-from credex.errors import InputError, MissingExtraError
+from credex.errors import InputError, MissingExtraError, check_count
 from credex.models.torch import ROWS, Array, Step, check_steps, prepared
 from credex.typing import Native
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.checks import check_count
-from credex.errors import InputError, MissingExtraError, ModelOutputError
+from credex.errors import InputError, MissingExtraError, ModelOutputError, check_count
 from credex.typing import Native
 
 __all__ = ["ROWS", "Array", "Step", "TorchModel", "check_steps", "from_torch", "prepared"]

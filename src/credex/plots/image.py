@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.checks import check_count, check_positive
 from credex.domains.image.image import seen
 from credex.domains.image.regions import Regions
-from credex.errors import InputError
+from credex.errors import InputError, check_count, check_positive
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
 from credex.plots.canvas import LUMA, PLAIN, axes, bare, sign_colour, title

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.checks import check_count
+from credex.errors import check_count
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
 from credex.plots.canvas import PLAIN, axes, columns, label, sign_colour, title

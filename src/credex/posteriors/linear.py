@@ -10,8 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from credex.checks import check_level
-from credex.errors import InputError
+from credex.errors import InputError, check_level
 from credex.history import Rows, checked
 from credex.posteriors.regression import (
     CONSTANT,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from credex.checks import check_level
+from credex.errors import check_level
 from credex.typing import Floats
 
 LARGE_DOF = 1e7

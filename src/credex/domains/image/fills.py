@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from credex.checks import check_positive
 from credex.domains.image.picture import Picture, Pixels, read
 from credex.domains.image.regions import Regions
 from credex.domains.masked import numbers
-from credex.errors import InputError
+from credex.errors import InputError, check_positive
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats
 

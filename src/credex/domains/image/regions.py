@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from credex.checks import check_count, check_positive
 from credex.domains.image.picture import Picture
 from credex.domains.masked import unmasked
-from credex.errors import InputError, MissingExtraError
+from credex.errors import InputError, MissingExtraError, check_count, check_positive
 from credex.typing import Floats, Ints
 
 __all__ = ["Felzenszwalb", "Grid", "Quickshift", "Regions", "Slic", "cut"]

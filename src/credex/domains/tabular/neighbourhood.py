@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from credex.cells import display, encode, encode_or_text, plain
-from credex.domains.draws import blocks
 from credex.domains.tabular.columns import Column, binned
 from credex.domains.tabular.table import Table, take_cells
 from credex.domains.tabular.training import Training, unique_rows
 from credex.errors import InputError
+from credex.seeds import blocks
 from credex.typing import Design, Floats, Ints, Masks, Native
 
 __all__ = ["Perturbations", "TabularNeighbourhood", "distinct_rows"]

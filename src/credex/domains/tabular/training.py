@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.cells import is_missing, plain
-from credex.domains.draws import blocks
 from credex.domains.tabular.columns import Kind, Marginal, bin_labels, number_texts
 from credex.domains.tabular.table import Table, take_cells
+from credex.seeds import blocks
 from credex.typing import Floats, Ints, Masks
 
 __all__ = ["Features", "Summary", "Training", "summarise", "unique_rows"]
