@@ -32,6 +32,7 @@ def test_public_names_are_pinned():
 
 FIELDS = "method instance outputs estimate history level seconds stop_reason converged"
 NUMBERS = "mean values sd covariance dof interval base_value prediction intercept local_prediction"
+NUMBERS += " base_interval"
 ABOUT = "names feature_values labels units label payload data_digest selected belief"
 MADE = "n_queries n_model_rows model_seconds exact posterior sampler recipe settings notes"
 ASKED = "r2 error prob_positive prob_greater rank_probabilities rank_range top sample"

@@ -109,7 +109,7 @@ def test_a_cheap_regression_hands_over_only_if_it_cannot_get_there():
 def test_rows_of_a_batch_hand_over_each_for_itself():
     X, y = load_wine(return_X_y=True)
     model = make_pipeline(StandardScaler(), KNeighborsClassifier(9)).fit(X, y)
-    ex = cx.BayesSHAP(model, cx.Tabular(X, background=5), target=1, query_seconds=1e-3)
+    ex = cx.BayesSHAP(model, cx.Tabular(X, background=1), target=1, query_seconds=1e-3)
     batch = ex.explain_many(X[60:66], width=0.03)
     assert {e.posterior for e in batch} == {"gp", "linear"}, "all alike: nothing is tested"
     for x, e in zip(X[60:66], batch, strict=True):

@@ -248,11 +248,8 @@ def test_tables_count_every_row(background, how):
     model = Counting(Bumpy(9, 0))
     e = cx.BayesSHAP(model, cx.Tabular(X, background=background)).explain(X[0], **how)
     assert model.rows == e.n_model_rows
-    if background == 1:
-        assert e.n_queries == e.n_model_rows
-    else:
-        # f(x) costs one row and is asked twice; every other query B rows
-        assert e.n_model_rows == (e.n_queries - 1) * background + 2
+    repeat = int(background > 1)  # f(x) asked again is no query where background rows take turns
+    assert e.n_model_rows == e.n_queries + repeat
     assert e.n_queries <= how.get("queries", 2000)
 
 
@@ -283,17 +280,18 @@ def test_features_equal_to_the_background_cost_nothing():
     model = Counting(Bumpy(12, 0))
     e = cx.BayesSHAP(model, cx.Tabular(X, background=5)).explain(X[0])
     assert e.exact
-    assert e.n_queries == 16
+    assert e.n_queries == 15 * 5 + 1  # f(x) is one row whatever the background
     np.testing.assert_array_equal(e.mean[4:], 0)
     np.testing.assert_array_equal(e.interval().width[4:], 0)
     assert model.rows == e.n_model_rows
-    # only one of four differs: two values say everything
+    # only one differs: the background rows say everything
     one = X[0].copy()
     B = np.repeat(one[None], 3, axis=0)
     B[:, 2] += [1, 2, 3]
     model = Counting(Bumpy(12, 0))
     e = cx.BayesSHAP(model, B).explain(one)
-    assert e.n_queries == 2
+    assert e.exact
+    assert e.n_queries == 4
     assert model.rows <= 5
     assert np.flatnonzero(e.mean).tolist() == [2]
     assert e.mean[2] == pytest.approx(e.prediction - e.base_value, abs=1e-12)
@@ -326,7 +324,7 @@ def test_groups_move_together():
         assert set(e.names) == {"address", "a", "b", "c"}
         assert seen <= pairs
         assert len(seen) > 10
-    shap = cx.BayesSHAP(model, cx.Tabular(table, groups=groups, background="all"))
+    shap = cx.BayesSHAP(model, cx.Tabular(table, groups=groups), posterior="exact")
     e = shap.explain(table.iloc[3])
     # additive in the two: address gets exactly its own part
     own = table["street"] * table["city"]
@@ -626,10 +624,11 @@ def test_a_noisy_model_with_next_to_no_budget(queries):
 def test_every_permutation_of_columns_gives_the_same_exact_answer():
     X = numbers(40, 3)
     model = Bumpy(3, 5)
-    first = cx.BayesSHAP(model, X).explain(X[0])
+    first = cx.BayesSHAP(model, X, posterior="exact").explain(X[0])
     for order in itertools.permutations(range(3)):
         back = np.argsort(order)
-        e = cx.BayesSHAP(lambda r, b=back: model(r[:, b]), X[:, order]).explain(X[0, order])
+        permuted = cx.BayesSHAP(lambda r, b=back: model(r[:, b]), X[:, order], posterior="exact")
+        e = permuted.explain(X[0, order])
         np.testing.assert_allclose(e.mean, first.mean[list(order)], atol=1e-9)
 
 
@@ -768,7 +767,7 @@ def test_background_uncertainty_with_few_queries_is_hardly_wider(weighted):
     X, w = rng.normal(size=(40, 5)), np.arange(1.0, 6.0)
     weights = rng.exponential(size=40) if weighted else None
     ex = cx.BayesSHAP(lambda rows: rows @ w, cx.Tabular(X, weights=weights, background="all"))
-    few = ex.explain(np.ones(5), queries=20, background_uncertainty=True)
-    every = ex.explain(np.ones(5), queries=32, background_uncertainty=True)
+    few = ex.explain(np.ones(5), queries=400, background_uncertainty=True)
+    every = ex.explain(np.ones(5), posterior="exact", background_uncertainty=True)
     assert every.dof == pytest.approx(39 if not weighted else 20, rel=0.3)
-    assert 0.99 < few.interval().width.sum() / every.interval().width.sum() < 1.3
+    assert 0.9 < few.interval().width.sum() / every.interval().width.sum() < 1.3

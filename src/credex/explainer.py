@@ -20,7 +20,14 @@ from credex.posteriors import Prior
 from credex.run import states
 from credex.seeds import Purpose, child, spawn
 from credex.stopping import CallDict, Goals, Width, split_call
-from credex.verify import MAX_EXACT, REFERENCE_FACTOR, REFERENCE_QUERIES, Verification, compare
+from credex.verify import (
+    MAX_EXACT,
+    MAX_EXACT_ROWS,
+    REFERENCE_FACTOR,
+    REFERENCE_QUERIES,
+    Verification,
+    compare,
+)
 from credex.zoom import largest_parts, zoom_note
 
 __all__ = ["Explainer"]
@@ -230,7 +237,8 @@ class Explainer(ExplainerBase):
         seed = child(int(opts.seed), Purpose.REFERENCE)
         known = opts.as_keywords() | {"seed": seed, "sampler": "auto"}
         uncertain = int(np.sum(e.belief.deviation.max(axis=1) > 0))
-        small = uncertain < 62 and 2**uncertain <= MAX_EXACT
+        rows = len(self._neighbourhood(Case(x, e.settings.get("cohort"))).background_weights)
+        small = uncertain < 62 and 2**uncertain <= min(MAX_EXACT, MAX_EXACT_ROWS // rows)
         if small and not opts.noisy and self._kind == "coalitions" and not opts.paper:
             return self.explain(x, **(known | {"posterior": "exact"}))
         queries = max(REFERENCE_FACTOR * e.n_queries, REFERENCE_QUERIES)

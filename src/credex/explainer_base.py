@@ -161,6 +161,10 @@ class ExplainerBase(ABC):
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
         """Return design, estimator, a switch if the estimator may change, and notes on why."""
 
+    def _check_sampler(self, nb: Neighbourhood, options: Options) -> None:
+        """Raise if the sampler that was asked for does not fit the background."""
+        del nb, options
+
     @abstractmethod
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
         """Return each feature as a condition or with its value."""
@@ -191,6 +195,7 @@ class ExplainerBase(ABC):
             history = start.history
             if options.posterior == "auto" and start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
+        self._check_sampler(nb, options)
         resolved = self._resolved(options)
         if options.prior is not None:
             options.prior.check(len(nb.names))

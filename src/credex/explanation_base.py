@@ -12,7 +12,7 @@ from credex.errors import InputError, check_count, check_level
 from credex.estimators.base import Estimate
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior, Interval
-from credex.posteriors.student import root
+from credex.posteriors.student import quantile, root
 from credex.typing import Floats, Ints, Masks
 
 N_RANK_DRAWS = 1_000
@@ -176,6 +176,15 @@ class ExplanationBase:
         """BayesSHAP: the mean prediction over the background. BayesLIME: the intercept."""
         base = self.history.base
         return self._number(self.estimate.intercept if base is None else base)
+
+    @property
+    def base_interval(self) -> Interval:
+        """Interval of the base value at the explanation's level; without width if it is known."""
+        sd, dof = self.estimate.base_sd, self.estimate.base_dof
+        half = np.zeros(len(self.outputs)) if sd is None else quantile(self.level, dof) * sd
+        base = np.atleast_1d(self.base_value)
+        ends = [self._number(base - half), self._number(base + half)]
+        return Interval(np.asarray(ends[0]), np.asarray(ends[1]), self.level)
 
     @property
     def prediction(self) -> Floats | float:

@@ -45,6 +45,7 @@ def dumps(e: ExplanationBase) -> str:
     out["error"] = {"dof": error.dof, "scale": _array(np.atleast_1d(np.asarray(error.scale)))}
     out |= {key: _array(getattr(estimate, name)) for key, name in ESTIMATE.items()}
     out |= {"selected": _array(estimate.selected), "unidentified": _array(estimate.unidentified)}
+    out |= {"base_sd": _array(estimate.base_sd), "base_dof": estimate.base_dof}
     asked: dict[str, Any] = {name: getattr(history, name) for name in HISTORY}
     asked |= {key: _array(getattr(history, name)) for key, name in HISTORY_ARRAYS.items()}
     asked["blocks"] = [_block(b) for b in history.rows.blocks]
@@ -91,6 +92,8 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
             posterior=raw["posterior"],
             selected=_read(raw["selected"]),
             unidentified=_read(raw.get("unidentified")),
+            base_sd=_read(raw.get("base_sd")),
+            base_dof=raw.get("base_dof", 1.0),
             **{name: _read(raw[key]) for key, name in ESTIMATE.items()},
         ),
         "history": History(

@@ -244,7 +244,7 @@ class Run:
             if self._switched(limits, forecast):
                 return 0
             # most of the way, never more than twice what is there: forecasts err
-            more = min(max(0.8 * forecast.queries, 0.05 * n, 4), 2.0 * n)
+            more = min(max(0.8 * forecast.queries, self.design.growth * n, 4), 2.0 * n)
         return int(min(room, max(np.ceil(more), 2)))
 
     def _forecasts(self) -> Iterator[tuple[Width | RelativeWidth, Forecast]]:

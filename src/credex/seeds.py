@@ -33,6 +33,11 @@ class Purpose(IntEnum):
     REFERENCE = 37
     FILL_NOISE = 41
     NEIGHBOURS = 43
+    BASE_ROWS = 47
+    PAIR_ROWS = 53
+    PAIR_MASKS = 59
+    KERNEL_ROWS = 61
+    BASIS_ROWS = 67
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

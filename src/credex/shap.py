@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from credex import cells
-from credex.auto import choose_posterior
+from credex.auto import choose_for_rows, choose_posterior
+from credex.designs.background import BackgroundDesign
 from credex.designs.coalitions import CoalitionDesign
 from credex.designs.design import Design, coalitions_of
-from credex.designs.samplers import Focused
+from credex.designs.samplers import Focused, Paired
 from credex.domains import Neighbourhood
+from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.errors import InputError
+from credex.estimators.background import BackgroundEstimator
 from credex.estimators.base import CustomEstimator, Estimator
 from credex.estimators.process_shapley import CoalitionProcess, PairProcess, Switch
 from credex.estimators.shapley import ShapleyEstimator
@@ -21,6 +25,9 @@ from credex.posteriors.shapley import FLAT
 from credex.stopping import Goals
 
 __all__ = ["BayesSHAP"]
+
+ENUMERATED_AT_ONCE = 256
+"""Model rows up to which a run to a width asks every coalition on every background row."""
 
 
 class BayesSHAP(Explainer):
@@ -62,6 +69,8 @@ class BayesSHAP(Explainer):
             msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
             msg += "recipe='paper'"
             raise InputError(msg)
+        if self._rotates(nb, options) and not self._enumerates(nb, goals, options, history):
+            return self._rotated(nb, goals, options, history)
         options, why, may_switch = self._posterior(options, goals, nb)
         if options.posterior == "gp" and options.paper and isinstance(options.sampler, Focused):
             msg = "recipe='paper' draws fair coins: give sampler='random' with posterior='gp', "
@@ -80,6 +89,47 @@ class BayesSHAP(Explainer):
         if may_switch and options.query_seconds is not None:
             switch = Switch(design, history, options.query_seconds)
         return design, kind(design), switch, why
+
+    # -- tables: one background row per query ----------------------------------------------------
+
+    @staticmethod
+    def _rotates(nb: Neighbourhood, o: Options) -> TypeGuard[TabularNeighbourhood]:
+        """Whether background rows take turns: a table with several, and nothing else asked for."""
+        several = isinstance(nb, TabularNeighbourhood) and len(nb.background_weights) > 1
+        return several and not o.paper and isinstance(o.posterior, str)
+
+    def _enumerates(self, nb: Neighbourhood, goals: Goals, o: Options, h: History) -> bool:
+        """Whether every coalition is asked on every background row: if wanted, or if cheap.
+
+        A run that is continued goes on as it began; only this kind knows the base value apart.
+        """
+        if h.full is not None:
+            return h.base is not None
+        if o.posterior == "exact" or o.sampler_name == "exhaustive":
+            return True
+        d, n = int(nb.active.sum()), len(nb.background_weights)
+        cheap = goals.ceiling[0] or self._default_ceiling
+        if goals.rules:
+            cheap = min(cheap, ENUMERATED_AT_ONCE)
+        return d > 1 and not o.noisy and (coalitions_of(d) - 1) * n + 1 <= cheap
+
+    def _rotated(
+        self, nb: TabularNeighbourhood, goals: Goals, o: Options, history: History
+    ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
+        why: tuple[str, ...] = ()
+        if o.posterior == "auto":
+            d, ceiling = int(nb.active.sum()), goals.ceiling[0] or self._default_ceiling
+            choice = choose_for_rows(d, ceiling, o.query_seconds, fixed=not goals.rules)
+            o, why = replace(o, posterior=choice.posterior), (choice.why,)
+        design = BackgroundDesign(nb, replace(o, sampler=Paired()), self._context, history)
+        return design, BackgroundEstimator(design), None, why
+
+    def _check_sampler(self, nb: Neighbourhood, options: Options) -> None:
+        if options.sampler not in ("auto", "paired", "exhaustive") and self._rotates(nb, options):
+            msg = f"sampler={options.sampler_name!r} chooses coalitions for one background; here "
+            msg += f"each query has its own of {len(nb.background_weights):,} background rows. "
+            msg += "Leave sampler out, or use cx.Tabular(X, background=1)"
+            raise InputError(msg)
 
     def _posterior(
         self, o: Options, goals: Goals, nb: Neighbourhood
@@ -115,5 +165,7 @@ class BayesSHAP(Explainer):
         notes = [f"background: {background}"] if background and not nb.by_masks else []
         notes += super()._notes(nb, options)
         if options.background_uncertainty:
-            notes.append("intervals include the choice of the background rows")
+            notes.append("intervals include that the background rows are a sample")
+        elif self._rotates(nb, options):
+            notes.append("intervals include coalitions and background rows that were not asked")
         return tuple(notes)

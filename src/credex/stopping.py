@@ -321,7 +321,7 @@ def _all_coalitions(design: Design) -> int:
     if design.options.noisy or not design.enumerable:
         msg = "sampler='exhaustive' needs masks and a model without noise"
         raise InputError(msg)
-    if design.everything > MAX_EXHAUSTIVE:
+    if design.everything > MAX_EXHAUSTIVE * design.query_cost:
         msg = f"{design.d} features have 2^{design.d} coalitions; at most {MAX_EXHAUSTIVE:,} "
         msg += "are enumerated. Leave sampler='exhaustive' and posterior='exact' out"
         raise BudgetError(msg, minimum=MAX_EXHAUSTIVE + 1)

@@ -12,6 +12,9 @@ from credex.typing import Floats
 
 __all__ = ["Verification", "compare"]
 
+MAX_EXACT_ROWS = 300_000
+"""Model rows up to which the reference of a row of a table is exact."""
+
 MAX_EXACT = 4_096
 """Coalitions up to which the reference is exact."""
 

@@ -20,7 +20,7 @@ from credex.designs.samplers import (
 )
 from credex.domains import Neighbourhood
 from credex.errors import BudgetError, InputError
-from credex.game import Query
+from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
 from credex.posteriors.shapley import strata
@@ -161,7 +161,12 @@ class CoalitionDesign(Design):
         self.uniform = bool(getattr(options.sampler, "uniform", False))
         self.d = int(self.active.sum())
         self.ends_suffice = self.d <= 1
-        self.everything = np.inf if options.noisy and self.d > 1 else coalitions_of(self.d)
+        if not options.paper:  # a query is one model row
+            self.query_cost = self.rows_per_query
+            self.end_queries = 1 + self.rows_per_query
+        self.everything = np.inf
+        if not options.noisy or self.d <= 1:
+            self.everything = (coalitions_of(self.d) - 1) * self.query_cost + 1
         self._later: MaskStream | None = None
         if options.background_uncertainty and nb.by_masks:
             msg = "background_uncertainty=True needs a background; masks have none"
@@ -172,6 +177,22 @@ class CoalitionDesign(Design):
             raise InputError(msg)
 
     # -- sizes ---------------------------------------------------------------------------------
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether values are wanted by background row: also to average them after the link."""
+        return super().keeps_rows or (self.query_cost > 1 and self.options.link != "identity")
+
+    def values(self, result: Result) -> Floats | None:
+        """Return the values after the link, which the recipe of the paper takes of the mean."""
+        if result.by_row is None or self.options.paper:
+            return super().values(result)
+        linked: Floats = np.einsum("nbk,b->nk", self.linked(result.by_row), self.weights)
+        return linked
+
+    def unasked(self, h: History) -> float:
+        """Coalitions that were not asked yet."""
+        return np.inf if self.everything == np.inf else coalitions_of(self.d) - 2 - h.rows.n
 
     def is_complete(self, h: History) -> bool:
         """Whether every coalition was asked, of a noisy model at least once."""
@@ -219,8 +240,8 @@ class CoalitionDesign(Design):
             lambda _a, _b: (nb.base_inputs(), None),
             1,
             self.weights,
-            share=("base", nb.base_key, o.background_uncertainty) if shared else None,
-            keep_rows=o.background_uncertainty,
+            share=("base", nb.base_key, self.keeps_rows) if shared else None,
+            keep_rows=self.keeps_rows,
         )
         if not o.noisy or len(self.weights) == 1:
             return [base, self.instance_query()]
@@ -228,11 +249,11 @@ class CoalitionDesign(Design):
         ones = np.ones((1, len(self.active)), dtype=np.bool_)
         return [base, self.mask_query(ones, self.weights)]
 
-    def perturbation_query(self, candidates: Candidates) -> Query:
+    def perturbation_queries(self, candidates: Candidates) -> list[Query]:
         """Return the query for the coalitions; inactive features are on."""
         masks = np.ones((len(candidates), len(self.active)), dtype=np.bool_)
         masks[:, self.active] = candidates.design
-        return self.mask_query(masks, self.weights)
+        return [self.mask_query(masks, self.weights)]
 
     def choose(
         self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator

@@ -80,6 +80,10 @@ class Design(ABC):
     """Whether the perturbations can be listed."""
     rows_per_query = 1
     """Model rows that one query costs."""
+    query_cost = 1
+    """Queries that one perturbation counts as."""
+    growth = 0.05
+    """Least share of the queries so far to ask before the next look."""
     repeat_cost: int
     """Queries that a repeat of f(x) costs: 1 where a query is one model row, else 0."""
     end_queries: int
@@ -114,7 +118,7 @@ class Design(ABC):
         left = ceiling - h.n_queries - coming
         if not h.checked and self.affords_repeat(ceiling):
             left -= self.repeat_cost
-        return int(max(min(left, self.unasked(h)), 0))
+        return int(max(min(left // self.query_cost, self.unasked(h)), 0))
 
     def affords_repeat(self, ceiling: int) -> bool:
         """Whether f(x) may be repeated: not if the ceiling is just enough for the whole game."""
@@ -166,8 +170,19 @@ class Design(ABC):
         return [self.instance_query()]
 
     @abstractmethod
-    def perturbation_query(self, candidates: Candidates) -> Query:
-        """Return the query for the candidates' values."""
+    def perturbation_queries(self, candidates: Candidates) -> list[Query]:
+        """Return the queries for the candidates' values."""
+
+    def answered(
+        self, candidates: Candidates, results: Sequence[Result]
+    ) -> tuple[Rows, Floats | None]:
+        """Return the rows of the candidates that were answered, and their values."""
+        y = self.values(results[0])
+        return candidates.design[: 0 if y is None else len(y)], y
+
+    def values(self, result: Result) -> Floats | None:
+        """Return the values of a result after the link."""
+        return None if result.y is None else self.linked(result.y)
 
     def query(
         self,
@@ -184,6 +199,11 @@ class Design(ABC):
         """Query for f(x), which is one row."""
         return self.query(lambda _a, _b: (self.neighbourhood.instance_inputs(), None), 1)
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether values are wanted by background row."""
+        return self.options.background_uncertainty
+
     def mask_query(self, masks: Masks, weights: Floats = ONE_ROW) -> Query:
         """Query for ``masks (n, d)``; equal model rows are sent once, unless the model is noisy."""
         nb, o = self.neighbourhood, self.options
@@ -191,7 +211,7 @@ class Design(ABC):
             lambda a, b: nb.coalition_inputs(masks[a:b], merge=not o.noisy),
             len(masks),
             weights,
-            keep_rows=o.background_uncertainty,
+            keep_rows=self.keeps_rows,
             unit=self.unit,
         )
 
@@ -209,7 +229,7 @@ class Design(ABC):
             queries.append(self.instance_query())
             self.recheck = False
         if candidates is not None and n:
-            queries.append(self.perturbation_query(candidates))
+            queries += self.perturbation_queries(candidates)
         return Request(queries, n_ends, repeat, candidates)
 
     def _repeats_now(self, h: History, n: int, ceiling: int) -> bool:
@@ -235,25 +255,26 @@ class Design(ABC):
         if request.repeat and rest.pop(0).y is not None:
             changes["checked"] = True
             queries += self.repeat_cost
-        full, y = changes.get("full", h.full), rest[0].y if rest else None
-        if request.candidates is not None and y is not None and full is not None:
-            if y.shape[1] != len(full):
-                msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} "
-                msg += "before"
-                raise ModelOutputError(msg)
-            design = request.candidates.design[: len(y)]
-            changes["rows"] = h.rows.add(design, self.linked(y), self.row_weights(design))
-            if rest[0].by_row is not None:
+        full = changes.get("full", h.full)
+        if request.candidates is not None and full is not None and rest:
+            design, y = self.answered(request.candidates, rest)
+            if y is not None:
+                if y.shape[1] != len(full):
+                    msg = f"the model returned {y.shape[1]} outputs where it returned {len(full)} "
+                    msg += "before"
+                    raise ModelOutputError(msg)
+                changes["rows"] = h.rows.add(design, y, self.row_weights(design))
+                queries += len(y) * self.query_cost
+            if rest[0].by_row is not None and self.options.background_uncertainty:
                 known = [] if h.by_row is None else [h.by_row]
                 changes["by_row"] = np.concatenate([*known, rest[0].by_row])
-            queries += len(y)
         return h.spend(results, queries, **changes)
 
     def _end_changes(self, h: History, ends: Sequence[Result]) -> dict[str, Any]:
         """Return what the values of the empty and the full coalition change."""
         each = self.n_ends
-        known = [[r.y for r in ends[i::each] if r.y is not None] for i in range(each)]
-        values = [self.linked(np.concatenate(ys)) for ys in known]
+        known = [[self.values(r) for r in ends[i::each]] for i in range(each)]
+        values = [np.concatenate([y for y in ys if y is not None]) for ys in known]
         if any(v.shape != values[0].shape for v in values):
             shapes = " and ".join(str(v.shape[1]) for v in values)
             msg = f"the model returned {shapes} outputs for the background and the instance"
@@ -261,7 +282,7 @@ class Design(ABC):
         if each == 1:
             return {"full": values[0][0]}
         changes = h.with_ends(*values, noisy=self.options.noisy)
-        if ends[0].by_row is not None:
+        if ends[0].by_row is not None and self.options.background_uncertainty:
             changes["base_by_row"] = ends[0].by_row[0]
         return changes
 

@@ -168,8 +168,11 @@ class PerturbationDesign(Design):
         kernel = options.kernel or (ON_MASKS if self.by_masks else ON_TABLES)
         self.kernel = replace(kernel, root=False) if options.paper else kernel
 
-    def perturbation_query(self, candidates: Candidates) -> Query:
+    def perturbation_queries(self, candidates: Candidates) -> list[Query]:
         """Return the query for the perturbed inputs."""
+        return [self._perturbation_query(candidates)]
+
+    def _perturbation_query(self, candidates: Candidates) -> Query:
         stream, noisy = self._stream, self.options.noisy
         if not isinstance(stream, PerturbationStream):
             return self.mask_query(candidates.design)

@@ -27,7 +27,8 @@ class Estimate:
     those of the linear explanation, ``(k,)`` each. ``exact`` says that nothing is uncertain,
     ``posterior`` names the kind of posterior. ``selected (d, k)`` are the features that
     ``features=K`` kept; ``unidentified (d,)`` those that no number of queries can measure, ``None``
-    if there are none. ``notes`` are for the reader of the explanation.
+    if there are none. ``notes`` are for the reader of the explanation. ``base_sd (k,)`` is the
+    scale of the base value, with ``base_dof`` degrees of freedom; ``None`` if it is known.
     """
 
     belief: Belief
@@ -40,6 +41,8 @@ class Estimate:
     selected: Masks
     notes: tuple[str, ...] = ()
     unidentified: Masks | None = None
+    base_sd: Floats | None = None
+    base_dof: float = 1.0
 
     @property
     def for_rules(self) -> Estimate:

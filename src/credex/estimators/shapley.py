@@ -53,7 +53,9 @@ class ShapleyEstimator(Estimator):
     def minimum(self) -> int:
         """One unit more than parameters and one to judge by, or all coalitions."""
         d = self.design
-        return int(min(2 + d.repeat_cost + d.unit * (d.d + 1), d.everything))
+        return int(
+            min(d.end_queries + d.repeat_cost + d.query_cost * d.unit * (d.d + 1), d.everything)
+        )
 
     def fit(self, h: History) -> Estimate | None:
         """Fit the history."""

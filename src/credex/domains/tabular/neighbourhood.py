@@ -133,6 +133,37 @@ class TabularNeighbourhood:
         masks, rows, index = merged or (masks, None, None)
         return compose(self._stacked, masks[:, self._features.feature_of], rows), index
 
+    def hybrid_inputs(self, masks: Masks, rows: Ints) -> Native:
+        """Return n model rows: the instance where ``masks (n, d)`` are on, else background rows."""
+        return compose(self._stacked, masks[:, self._features.feature_of], rows)
+
+    @cached_property
+    def encoded(self) -> tuple[Floats, Floats]:
+        """The instance ``(1, p)`` and the background ``(B, p)`` as ranks and codes.
+
+        A number is its mean rank among the background rows, from 0 to 1, and −1 if missing. A value
+        without order has a code that tells equal from different.
+        """
+        background, sorted_columns = self._training.background_ranks
+        background, x = background.copy(), np.empty((1, background.shape[1]))
+        for j, column in enumerate(sorted_columns):
+            if column is None:
+                codes = self._stacked.factorize(j)[0]
+                background[:, j], x[0, j] = codes[:-1], codes[-1]
+            else:
+                x[0, j] = column.rank(self._x.floats(j))[0]
+        return x, background
+
+    @property
+    def categorical(self) -> Masks:
+        """``(p,)`` columns whose encoded values are codes."""
+        return ~np.array(self._features.ordered, dtype=np.bool_)
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """Columns of each feature."""
+        return self._features.members
+
     # ---- perturbations (BayesLIME) ----------------------------------------------------------
 
     @cached_property

@@ -89,7 +89,7 @@ class Tabular:
         self,
         data: Any,
         *,
-        background: int | Literal["all"] = 100,
+        background: int | Literal["all"] = "all",
         weights: Any = None,
         groups: Mapping[str, Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,

@@ -122,6 +122,23 @@ class Training:
         """The B rows that stand in for a switched-off feature."""
         return self.table.take(self.summary.rows)
 
+    @cached_property
+    def background_ranks(self) -> tuple[Floats, list[SortedColumn | None]]:
+        """``(B, p)`` mean ranks of the background, and each column to rank others by.
+
+        A column without order is ``None`` and has zeros.
+        """
+        table, weights = self.background, self.summary.weights
+        columns = [
+            SortedColumn.of(table.floats(j), weights) if ordered else None
+            for j, ordered in enumerate(self.features.ordered)
+        ]
+        ranks = np.zeros((table.n_rows, table.n_columns))
+        for j, column in enumerate(columns):
+            if column is not None:
+                ranks[:, j] = column.rank(table.floats(j))
+        return ranks, columns
+
     def find(self, j: int, value: Any) -> int | None:
         """Return the first row of the domain whose column j equals the value, or ``None``."""
         for i, other in enumerate(self.whole.objects(j)):
@@ -237,6 +254,29 @@ def digest(
     out.update(b"" if weights is None else weights.tobytes())
     out.update(repr(settings).encode())
     return out.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortedColumn:
+    """Distinct values of a column in order, and the ``(m + 1,)`` share of rows below each."""
+
+    values: Floats
+    below: Floats
+
+    @classmethod
+    def of(cls, column: Floats, weights: Floats) -> SortedColumn:
+        """Sort the known values of ``column (n,)``, whose rows have ``weights (n,)``."""
+        known = ~np.isnan(column)
+        values, group = np.unique(column[known], return_inverse=True)
+        share = np.bincount(group.reshape(-1), weights=weights[known], minlength=len(values))
+        total = max(float(share.sum()), np.finfo(np.float64).tiny)
+        return cls(values, np.concatenate([[0.0], np.cumsum(share) / total]))
+
+    def rank(self, column: Floats) -> Floats:
+        """Mean rank of each value, from 0 to 1; −1 if it is missing."""
+        left = self.below[self.values.searchsorted(column, "left")]
+        right = self.below[self.values.searchsorted(column, "right")]
+        return np.where(np.isnan(column), -1.0, 0.5 * (left + right))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,349 @@
+"""BayesSHAP on tables: Shapley values over all background rows from one row per query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from credex.designs.background import BackgroundDesign, pair_scale
+from credex.estimators.base import Estimate, Estimator, r_squared
+from credex.estimators.forecast import Forecast, forecast_of, solve_forecast
+from credex.history import History
+from credex.posteriors import Belief, ErrorPosterior
+from credex.posteriors.anova import AnovaKernel, InputSpace, fit_kernel
+from credex.posteriors.assisted import Correction, Surrogate, combine
+from credex.seeds import Purpose, spawn
+from credex.stopping import RelativeWidth, Width
+from credex.typing import Floats, Ints, Masks, Outputs
+
+__all__ = ["BackgroundEstimator"]
+
+MAX_EXACT_ROWS = 1_500
+"""Rows up to which the process is fitted to all of them; above, it has a basis of fewer rows."""
+
+BASIS_ROWS = 800
+"""Rows of that basis."""
+
+ADDITIVE_BASIS_ROWS = 300
+"""Basis of the additive surrogate, whose functions are sums of curves of one feature each."""
+
+LEAST_PAIRS = 3
+"""Pairs from which a variance is taken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """The rows of a history: encoded, and where pairs and background rows are among them."""
+
+    rows: Floats
+    y: Outputs
+    masks: Masks
+    pairs: Ints
+    base: Ints
+    base_weights: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Belief about the active features, and what else an estimate needs."""
+
+    belief: Belief
+    base: Floats
+    base_sd: Floats
+    error: ErrorPosterior
+    r2: Floats
+    units: int
+
+
+class BackgroundEstimator(Estimator):
+    """A surrogate over inputs, corrected by the units that were left out of its fit.
+
+    ``posterior="gp"`` fits a Gaussian process with interactions, ``"linear"`` a smooth additive
+    surrogate without fitted parameters.
+    """
+
+    design: BackgroundDesign
+    _last: tuple[History, Fit | None] | None = None
+
+    @property
+    def minimum(self) -> int:
+        """f(x), its repeat, two background rows and some pairs."""
+        d = self.design
+        if d.d <= 1:
+            return int(min(d.everything, 4.0))
+        return 1 + d.repeat_cost + 2 + 2 * LEAST_PAIRS
+
+    def fit(self, h: History) -> Estimate | None:
+        """Fit the history."""
+        f = self._fitted(h)
+        if f is None or h.full is None:
+            return None
+        exact = self.d <= 1 and not f.base_sd.any() and not self.options.noisy
+        belief, selected = f.belief, None
+        notes: tuple[str, ...] = ()
+        keep = self.options.features
+        if keep is not None and keep < self.d:
+            belief, selected = _largest(belief, keep, self.options.level)
+            note = f"{keep} of {self.d} features, chosen on the same queries: intervals are "
+            notes = (note + "widened for that; the others have their shares of f(x) − base",)
+        out = self.estimate(
+            belief,
+            f.error,
+            f.r2,
+            f.base,
+            "exact" if exact else self.kind,
+            selected=selected,
+            notes=notes,
+        )
+        return replace(out, base_sd=f.base_sd, base_dof=max(self.design.counts(h)[0] - 1.0, 1.0))
+
+    @property
+    def kind(self) -> str:
+        """Name of the posterior."""
+        return "gp" if self.options.posterior == "gp" else "linear"
+
+    def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
+        """Return how many more queries these widths take, if the surrogate learns nothing more."""
+        f = self._fitted(h)
+        if f is None:
+            return None
+        if not f.belief.scale.any():
+            return forecast_of(h, limits, level, (0.0, 0.0, 0.0))
+        deviation, dof = f.belief.deviation, f.belief.dof
+
+        def spread(n: float) -> tuple[Floats, float]:
+            return deviation * np.sqrt(f.units / n), dof * n / f.units
+
+        return solve_forecast(h, f.belief.mean, spread, f.units, limits=limits, level=level)
+
+    def _fitted(self, h: History) -> Fit | None:
+        if self._last is None or self._last[0] is not h:
+            self._last = (h, self._fit(h))
+        return self._last[1]
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def _asked(self, h: History) -> Asked:
+        """Encode what was asked; the first row is the instance."""
+        d = self.design
+        x, background = d.neighbourhood.encoded
+        masks = h.rows.design()
+        order = np.argsort(masks.any(axis=1), kind="stable")  # however the run was cut
+        masks, y = masks[order], h.rows.y()[order]
+        n_base, n_pairs = d.counts(h)
+        base = d.base_rows(0, n_base)
+        origin = np.concatenate([base, np.repeat(d.pair_rows(0, n_pairs), 2)])
+        on = np.ones((len(masks), len(d.active)), dtype=np.bool_)
+        on[:, d.active] = masks
+        rows = np.where(on[:, self._feature_of], x, background[origin])
+        return Asked(
+            np.concatenate([x, rows]),
+            np.concatenate([np.asarray(h.full)[None], y]),
+            masks[n_base::2],
+            1 + n_base + np.arange(2 * n_pairs).reshape(-1, 2),
+            1 + np.arange(n_base),
+            d.n_background * d.weights[base],
+        )
+
+    @property
+    def _feature_of(self) -> Ints:
+        members = self.design.neighbourhood.members
+        out = np.empty(sum(map(len, members)), dtype=np.int64)
+        for feature, columns in enumerate(members):
+            out[list(columns)] = feature
+        return out
+
+    @property
+    def _space(self) -> InputSpace:
+        nb = self.design.neighbourhood
+        columns = tuple(nb.members[i] for i in np.flatnonzero(self.design.active))
+        return InputSpace(columns, nb.categorical)
+
+    def _fit(self, h: History) -> Fit | None:
+        if h.full is None:
+            return None
+        if self.d == 0:
+            k = len(h.full)
+            belief = Belief(np.zeros((0, k)), np.zeros((0, 0, k)), np.inf)
+            error = ErrorPosterior(np.inf, np.zeros(k))
+            return Fit(belief, h.full, np.zeros(k), error, np.full(k, np.nan), 1)
+        n_base, n_pairs = self.design.counts(h)
+        if self.d == 1:
+            return self._fit_base(h) if n_base >= min(2, self.design.n_background) else None
+        if n_base < min(2, self.design.n_background) or n_pairs < LEAST_PAIRS:
+            return None
+        asked = self._asked(h)
+        middle, spread = asked.y.mean(axis=0), asked.y.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        y = (asked.y - middle) / spread
+        fits = self._surrogates(asked, y)
+        fit = self._corrected(asked, fits, middle, spread)
+        fit = replace(fit, belief=self._with_prior(_with_noise_of_full(fit.belief, h), fit.error))
+        if self.options.background_uncertainty:
+            x, background = self.design.neighbourhood.encoded
+            by_row = np.mean([f.by_row(x, background) for f, _ in fits], axis=0) * spread
+            fit = replace(fit, belief=self._for_population(fit.belief, by_row))
+        return fit
+
+    def _with_prior(self, belief: Belief, error: ErrorPosterior) -> Belief:
+        """Update the belief by the prior φ ~ N(m, σ²/λ) of features with λ > 0; the sum stays."""
+        precisions = self.prior.precisions(self.d)
+        known = np.flatnonzero(precisions > 0)
+        if len(known) == 0:
+            return belief
+        mean, scale = belief.mean.copy(), belief.scale.copy()
+        for j, sigma in enumerate(np.atleast_1d(np.asarray(error.scale))):
+            S = scale[:, :, j]
+            inner = S[np.ix_(known, known)] + np.diag(sigma**2 / precisions[known])
+            if not np.any(inner):
+                continue
+            gain = np.linalg.lstsq(inner, S[known], rcond=None)[0].T  # (d, known)
+            change = gain @ (self.prior.means(self.d)[known] - mean[known, j])
+            mean[:, j] += change - change.mean()
+            scale[:, :, j] = S - gain @ S[known]
+        return Belief(mean, scale, belief.dof)
+
+    def _surrogates(self, asked: Asked, y: Outputs) -> list[tuple[Surrogate, int | None]]:
+        """Fit the surrogates, each with the half of the units that its kernel did not see.
+
+        A kernel fitted to a unit flatters it, even if the unit is then left out of the regression:
+        the Gaussian process has two kernels, and each judges the other's half. The additive
+        surrogate has nothing fitted and judges all units (``None``).
+        """
+        space, seed = self._space, int(self.options.seed)
+        basis = self._basis(len(y))
+        if self.kind != "gp":
+            kernel = AnovaKernel.additive(self.d)
+            return [(Surrogate(kernel, space, asked.rows, y, basis), None)]
+        out: list[tuple[Surrogate, int | None]] = []
+        for half in (0, 1):
+            seen = np.sort(np.concatenate([[0], asked.pairs[half::2].ravel(), asked.base[half::2]]))
+            kernel = fit_kernel(space, asked.rows[seen], y[seen], seed)
+            out.append((Surrogate(kernel, space, asked.rows, y, basis), 1 - half))
+        return out
+
+    def _for_population(self, belief: Belief, by_row: Floats) -> Belief:
+        """Add the variance of a mean over rows that are a sample of a population."""
+        w = self.design.weights
+        left = by_row - np.einsum("n,ndk->dk", w, by_row)
+        shared = (w**2).sum() / max(1.0 - (w**2).sum(), 1e-12)
+        scale = belief.scale + shared * np.einsum("n,nik,njk->ijk", w, left, left)
+        return replace(belief, scale=scale)
+
+    def _basis(self, n: int) -> Floats | None:
+        """Return hybrid rows that were not asked, for a basis smaller than ``n`` rows."""
+        gp = self.kind == "gp"
+        size = BASIS_ROWS if gp else ADDITIVE_BASIS_ROWS
+        if n <= (MAX_EXACT_ROWS if gp else size):
+            return None
+        x, background = self.design.neighbourhood.encoded
+        rng = spawn(int(self.options.seed), Purpose.BASIS_ROWS, self.d)
+        features = rng.random((size, len(self.design.active))) < rng.random((size, 1))
+        rows = background[rng.integers(len(background), size=size)]
+        return np.where(features[:, self._feature_of], x, rows)
+
+    def _corrected(
+        self,
+        asked: Asked,
+        fits: list[tuple[Surrogate, int | None]],
+        middle: Floats,
+        spread: Floats,
+    ) -> Fit:
+        """Correct the surrogates' Shapley values by what left-out units say of their error.
+
+        ``middle`` and ``spread (k,)`` are mean and standard deviation of the outputs.
+        """
+        d, m, k = self.d, len(asked.pairs), asked.y.shape[1]
+        n_base, n_rows = len(asked.base), self.design.n_background
+        x, background = self.design.neighbourhood.encoded
+        phi, base_value = np.zeros((d, k)), middle.copy()
+        sensitivity = np.zeros((d, len(asked.y)))
+        pairs, base = np.empty((m, 2, k)), np.empty((n_base, k))
+        for surrogate, half in fits:
+            functional, mean = surrogate.shapley(x, background, self.design.weights)
+            phi += functional @ surrogate.coefficients * spread / len(fits)
+            base_value += mean @ surrogate.coefficients * spread / len(fits)
+            sensitivity += surrogate.sensitivity(functional) / len(fits)
+            part = slice(half, None, None if half is None else 2)
+            pairs[part] = surrogate.left_out(asked.pairs[part]) * spread
+            base[part] = surrogate.left_out(asked.base[part, None])[:, 0] * spread
+        weighted = base * asked.base_weights[:, None]
+        thin = self._thinned(n_base)
+        base_value += weighted.mean(axis=0)
+        if thin == 0.0:  # every background row was asked: the mean is known
+            base_value = (asked.base_weights / n_rows) @ asked.y[asked.base]
+        total = asked.y[0] - base_value
+        per_pair = pair_scale(d) * (asked.masks - asked.masks.mean(axis=1, keepdims=True))
+        corrections = []
+        halves = 0.5 * (pairs[:, 0] - pairs[:, 1])
+        for j in range(k):
+            each = (per_pair * halves[:, j : j + 1]).T  # (d, m): an unbiased estimate each
+            own = each.mean(axis=1)
+            on_pairs = (each - own[:, None]) / max(m - 1, 1)
+            on_base = np.broadcast_to(
+                -thin * (weighted[:, j] - weighted[:, j].mean()) / max(n_base - 1, 1) / d,
+                (d, n_base),
+            )
+            refit = np.einsum("dmq,mq->dm", sensitivity[:, asked.pairs], pairs[:, :, j])
+            refit_base = sensitivity[:, asked.base] * base[:, j]
+            corrections.append(
+                Correction(
+                    own + (total[j] - phi[:, j].sum()) / d,
+                    np.concatenate([on_pairs, on_base], axis=1),
+                    np.concatenate([refit, refit_base], axis=1),
+                )
+            )
+        means, scales, dof = combine(phi, corrections, spread)
+        means += (total - means.sum(axis=0)) / d  # adds up to f(x) − base as reported
+        base_sd = thin * weighted.std(axis=0, ddof=min(1, n_base - 1)) / np.sqrt(n_base)
+        difference = 0.5 * (asked.y[asked.pairs[:, 0]] - asked.y[asked.pairs[:, 1]])
+        left = difference - (asked.masks - 0.5) @ means
+        rss = (left**2).sum(axis=0)
+        return Fit(
+            Belief(means, scales, float(np.clip(dof, 1.0, m - 1))),
+            base_value,
+            base_sd,
+            ErrorPosterior(float(m), np.sqrt(rss / m)),
+            r_squared(rss, (difference**2).sum(axis=0)),
+            len(asked.y),
+        )
+
+    def _thinned(self, n_base: int) -> float:
+        """Finite-population factor of the base value's deviation; noise never averages out."""
+        left = 1.0 - n_base / self.design.n_background
+        return 1.0 if self.options.noisy else float(np.sqrt(max(left, 0.0)))
+
+    def _fit_base(self, h: History) -> Fit:
+        """One feature that differs: φ = f(x) − base, from background rows alone."""
+        n, all_rows, y = h.rows.n, self.design.n_background, h.rows.y()
+        weights = all_rows * self.design.weights[self.design.base_rows(0, n)]
+        base = (y * weights[:, None]).mean(axis=0) / weights.mean()
+        left = (y - base) * weights[:, None]
+        sd = self._thinned(n) * np.sqrt((left**2).sum(axis=0) / max(n - 1, 1) / n)
+        phi, k = np.asarray(h.full) - base, len(base)
+        belief = Belief(phi[None], (sd**2)[None, None], float(max(n - 1, 1)))
+        belief = _with_noise_of_full(belief, h)
+        error = ErrorPosterior(float(max(n - 1, 1)), np.zeros(k))
+        return Fit(belief, base, sd, error, np.ones(k), n)
+
+
+def _with_noise_of_full(belief: Belief, h: History) -> Belief:
+    """Add the noise of f(x), an equal share of which is in every importance."""
+    if h.end_values is None or h.end_repeats < 2:
+        return belief
+    noise = h.end_values[:, 0].var(axis=0, ddof=1) / h.end_repeats / len(belief.mean) ** 2
+    return replace(belief, scale=belief.scale + noise)
+
+
+def _largest(belief: Belief, keep: int, level: float) -> tuple[Belief, Masks]:
+    """Keep the ``keep`` features with the largest importances of each output."""
+    mean, scale = belief.mean.copy(), belief.scale.copy()
+    selected = np.zeros(mean.shape, dtype=np.bool_)
+    for j in range(mean.shape[1]):
+        out = np.argsort(-np.abs(mean[:, j]), kind="stable")
+        selected[out[:keep], j] = True
+        scale[:, :, j] *= belief.selection_factor(j, keep, level) ** 2
+        mean[out[keep:], j] = 0.0
+        scale[out[keep:], :, j] = scale[:, out[keep:], j] = 0.0
+    return Belief(mean, scale, belief.dof), selected
