@@ -26,7 +26,7 @@ endif
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
-.PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-lime bench-cost
+.PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
 .PHONY: bench-image bench-deletion bench-photographs bench-text
 
 help: ## list the targets
@@ -70,6 +70,9 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reliability $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.other_games $(ARGS)
+
+bench-rows: $(VENV)/.bench ## error over the whole background by model rows, against shap and LightSHAP
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.rows $(ARGS)
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)

@@ -25,8 +25,9 @@ print("Why does it call this one malignant?\n")
 shap = cx.BayesSHAP(model, X_train, target="malignant").explain(x, width=0.05)
 print(shap)
 print("""
-The importances share out the difference between this prediction and the average one. Sampling
-went on until no 95 % interval was wider than 0.05: what is not certain by then shows it.
+The importances share out the difference between this prediction and the average one over all rows
+of the training data. Rows were asked until no 95 % interval was wider than 0.05. The intervals
+include the coalitions and the background rows that were not asked.
 """)
 
 # BayesLIME: a linear model around the instance, on quartile bins.

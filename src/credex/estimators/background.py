@@ -11,8 +11,14 @@ from credex.estimators.base import Estimate, Estimator, r_squared
 from credex.estimators.forecast import Forecast, forecast_of, solve_forecast
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior
-from credex.posteriors.anova import AnovaKernel, InputSpace, fit_kernel
-from credex.posteriors.assisted import Correction, Surrogate, combine
+from credex.posteriors.assisted import (
+    AnovaKernel,
+    Correction,
+    InputSpace,
+    Surrogate,
+    combine,
+    fit_kernel,
+)
 from credex.seeds import Purpose, spawn
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Ints, Masks, Outputs
@@ -188,10 +194,10 @@ class BackgroundEstimator(Estimator):
 
     def _with_prior(self, belief: Belief, error: ErrorPosterior) -> Belief:
         """Update the belief by the prior φ ~ N(m, σ²/λ) of features with λ > 0; the sum stays."""
+        if not np.any(np.asarray(self.prior.precision) > 0):
+            return belief
         precisions = self.prior.precisions(self.d)
         known = np.flatnonzero(precisions > 0)
-        if len(known) == 0:
-            return belief
         mean, scale = belief.mean.copy(), belief.scale.copy()
         for j, sigma in enumerate(np.atleast_1d(np.asarray(error.scale))):
             S = scale[:, :, j]

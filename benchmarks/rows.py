@@ -1,0 +1,320 @@
+"""Error against exact Shapley values over all background rows, by model rows spent.
+
+Run it with ``make bench-rows``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+
+import credex as cx
+from benchmarks.row_cases import CHOSEN, REPORTED, Case, build
+from benchmarks.timing import publish, table
+
+BUDGETS = (100, 300, 1_000, 2_000, 5_000, 20_000)
+LEVELS = (0.5, 0.8, 0.95, 0.99)
+WIDTHS = (1.5, 0.6)  # of the mean |φ|
+SEEDS = 3
+
+
+INTRODUCTION = """\
+Error: root mean square over features and runs (3 instances × 3 seeds; peers 3 × 1) to the exact
+Shapley values over all background rows, divided by their mean size. Exact values come from every
+coalition on every row (d ≤ 10) or from shap's TreeExplainer with all rows. A dash: the peer takes
+more rows than that. Coverage: share of exact values inside the intervals, pooled over cases;
+seconds are processor time beside the model. Widths are relative to the mean |φ|, and runs to a
+width have at most 5,000 rows."""
+
+
+class Coded:
+    """A case for peers: a table of numbers (codes for categories), and a model that counts rows."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.rows = case, 0
+        self.words: dict[int, Any] = {}
+        if isinstance(case.X, pd.DataFrame):
+            columns = []
+            for j, name in enumerate(case.X):
+                column = case.X[name]
+                if column.dtype.kind in "if":
+                    columns.append(column.to_numpy(dtype=float))
+                else:
+                    codes, self.words[j] = pd.factorize(column, sort=True)
+                    columns.append(codes.astype(float))
+            self.X = np.column_stack(columns)
+        else:
+            self.X = np.asarray(case.X, dtype=float)
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        """Predict and count."""
+        rows = np.asarray(rows, dtype=float)
+        self.rows += len(rows)
+        if not isinstance(self.case.X, pd.DataFrame):
+            return self.case.predict(rows)
+        frame = pd.DataFrame(rows, columns=self.case.X.columns)
+        for j, words in self.words.items():
+            name = frame.columns[j]
+            frame[name] = np.asarray(words)[rows[:, j].astype(int)]
+        return self.case.predict(frame.astype(self.case.X.dtypes))
+
+    def some(self, n: int, seed: int) -> np.ndarray:
+        """Return ``n`` rows at random, all if there are fewer."""
+        n = min(n, len(self.X))
+        return self.X[np.random.default_rng(seed).choice(len(self.X), n, replace=False)]
+
+
+@dataclass
+class Cell:
+    """Errors, hits and time of one method at one budget on one case."""
+
+    errors: list[float] = field(default_factory=list)
+    hits: dict[float, list[float]] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    def add(self, phi: np.ndarray, truth: np.ndarray, rows: int, seconds: float) -> None:
+        """Add a run."""
+        self.errors.append(float(np.sqrt(((phi - truth) ** 2).mean()) / np.abs(truth).mean()))
+        self.rows.append(rows)
+        self.seconds.append(seconds)
+
+    @property
+    def error(self) -> float:
+        """Root mean square over runs."""
+        return float(np.sqrt(np.mean(np.square(self.errors)))) if self.errors else np.nan
+
+
+Peer = Callable[[Coded, int, int, int], np.ndarray]
+
+
+def kernel(background: int) -> Peer:
+    """Shap's KernelExplainer with so many background rows."""
+
+    def run(coded: Coded, i: int, budget: int, seed: int) -> np.ndarray:
+        import shap
+
+        np.random.seed(seed)  # noqa: NPY002 - shap reads the global state
+        explainer = shap.KernelExplainer(coded, coded.some(background, seed), silent=True)
+        n = max((budget - background) // background, 1)
+        return np.asarray(explainer.shap_values(coded.X[i], nsamples=n, l1_reg=False, silent=True))
+
+    return run
+
+
+def sampling(coded: Coded, i: int, budget: int, seed: int) -> np.ndarray:
+    """Shap's SamplingExplainer: every background row once for the base, two rows per sample."""
+    import shap
+
+    np.random.seed(seed)  # noqa: NPY002
+    rows = coded.some(budget // 4, seed)
+    n = (budget - len(rows) - 2) // 2
+    least = max(n // (2 * coded.X.shape[1]), 2)
+    explainer = shap.SamplingExplainer(coded, rows)
+    return np.asarray(explainer.shap_values(coded.X[i], nsamples=n, min_samples_per_feature=least))
+
+
+def permutation(coded: Coded, i: int, budget: int, seed: int) -> np.ndarray:
+    """Shap's PermutationExplainer with as many background rows as one permutation leaves."""
+    import shap
+
+    evaluations = 2 * coded.X.shape[1] + 1
+    rows = coded.some(int(np.clip(budget // (evaluations + 1), 1, 100)), seed)
+    masker = shap.maskers.Independent(rows, max_samples=len(rows))
+    explainer = shap.PermutationExplainer(coded, masker, seed=seed)
+    most = max(budget // len(rows) - 1, evaluations)
+    return np.asarray(explainer(coded.X[[i]], max_evals=most, silent=True).values)[0]
+
+
+def light(coded: Coded, i: int, budget: int, seed: int) -> np.ndarray:
+    """LightSHAP with its default of 200 background rows."""
+    from lightshap import explain_any
+
+    steps = max((budget - 200) // (200 * 2 * coded.X.shape[1]), 1)
+    how = {"method": "permutation", "how": "sampling", "max_iter": steps, "tol": 1e-12}
+    out = explain_any(coded, coded.X[[i]], bg_X=coded.X, random_state=seed, verbose=False, **how)
+    return np.asarray(out.shap_values[0])
+
+
+PEERS: dict[str, Peer] = {
+    "Kernel, 10 rows": kernel(10),
+    "Kernel, 100 rows": kernel(100),
+    "Sampling": sampling,
+    "Permutation": permutation,
+    "LightSHAP": light,
+}
+
+
+def ours(case: Case, posterior: str, cell: Cell, goal: dict[str, Any]) -> None:
+    """Explain every instance with every seed."""
+    for i, truth in zip(case.instances, case.truth, strict=True):
+        x = case.X.iloc[i] if isinstance(case.X, pd.DataFrame) else case.X[i]
+        call = {k: v * np.abs(truth).mean() if k == "width" else v for k, v in goal.items()}
+        for seed in range(SEEDS):
+            explainer = cx.BayesSHAP(case.predict, case.X, posterior=posterior)
+            model = time.process_time()
+            e = explainer.explain(x, seed=seed, **call)
+            seconds = time.process_time() - model - e.model_seconds
+            cell.add(e.mean, truth, e.n_queries, seconds)
+            uncertain = e.interval().width > 0
+            for level in LEVELS:
+                inside = e.interval(level).covers(truth)[uncertain]
+                cell.hits.setdefault(level, []).append(float(inside.mean()))
+
+
+def peer(case: Case, name: str, budget: int) -> Cell:
+    """Run a peer on every instance, once; nothing if it takes more rows than it was given."""
+    cell = Cell()
+    for i, truth in zip(case.instances, case.truth, strict=True):
+        start, coded = time.process_time(), Coded(case)
+        try:
+            phi = PEERS[name](coded, i, budget, 0)
+        except Exception:  # noqa: BLE001 - a peer that cannot work with so few rows
+            return Cell()
+        if coded.rows > 1.05 * budget:
+            return Cell()
+        cell.add(phi, truth, coded.rows, time.process_time() - start)
+    return cell
+
+
+Key = tuple[str, str, str]
+
+
+def measure(name: str, budgets: tuple[int, ...], *, quick: bool) -> dict[Key, Cell]:
+    """Run everything on one case: keys are case, method, and budget or width."""
+    warnings.simplefilter("ignore")
+    case = build(name, 1 if quick else 3)
+    out: dict[Key, Cell] = {}
+    for posterior in ("gp", "linear"):
+        for budget in budgets:
+            cell = out[name, posterior, str(budget)] = Cell()
+            ours(case, posterior, cell, {"queries": budget})
+        for width in () if quick else WIDTHS:
+            cell = out[name, posterior, f"width {width}"] = Cell()
+            ours(case, posterior, cell, {"width": width, "max_queries": 5_000})
+    for method in PEERS:
+        for budget in budgets:
+            out[name, method, str(budget)] = peer(case, method, budget)
+    print(name, "done", flush=True)
+    return out
+
+
+def rows_to_reach(curve: dict[int, float], error: float) -> float:
+    """Rows at which a curve of errors reaches ``error``, between budgets on a log scale."""
+    budgets = sorted(curve)
+    for low, high in pairwise(budgets):
+        if curve[low] <= error:
+            return float(low)
+        if curve[high] <= error:
+            share = np.log(curve[low] / error) / np.log(curve[low] / curve[high])
+            return float(np.exp(np.log(low) + share * np.log(high / low)))
+    return float(budgets[0]) if curve[budgets[0]] <= error else np.inf
+
+
+def lines(cells: dict[Key, Cell], names: tuple[str, ...], budgets: tuple[int, ...]) -> str:
+    """Errors of every method at every budget."""
+    methods = ["gp", "linear", *PEERS]
+    rows = []
+    for name in names:
+        for budget in budgets:
+            found = [cells[name, m, str(budget)].error for m in methods]
+            text = ["–" if np.isnan(e) else f"{e:.3f}" for e in found]
+            rows.append([name, f"{budget:,}", *text])
+    return table(["", "model rows", "credex, gp", "credex, linear", *PEERS], rows)
+
+
+def coverage(cells: dict[Key, Cell], names: tuple[str, ...], goals: list[str]) -> str:
+    """Coverage of the intervals, pooled over cases, and the worst case."""
+    rows = []
+    for posterior in ("gp", "linear"):
+        for goal in goals:
+            each = {n: np.mean(cells[n, posterior, goal].hits[0.95]) for n in names}
+            pooled = {
+                level: np.mean(
+                    np.concatenate([cells[n, posterior, goal].hits[level] for n in names])
+                )
+                for level in LEVELS
+            }
+            worst = min(each, key=lambda n: each[n])
+            used = np.mean([np.mean(cells[n, posterior, goal].rows) for n in names])
+            seconds = np.mean([np.mean(cells[n, posterior, goal].seconds) for n in names])
+            shares = [f"{pooled[level]:.3f}" for level in LEVELS]
+            last = [f"{each[worst]:.3f} ({worst})", f"{seconds:.2f}"]
+            rows.append([posterior, goal, f"{used:,.0f}", *shares, *last])
+    head = ["posterior", "goal", "rows", "50 %", "80 %", "95 %", "99 %", "worst case at 95 %", "s"]
+    return table(head, rows)
+
+
+def verdicts(cells: dict[Key, Cell], names: tuple[str, ...], budgets: tuple[int, ...]) -> str:
+    """Ratios against the peers."""
+    last, factors = max(budgets), []
+    for name in names:
+        target = cells[name, "Kernel, 100 rows", str(last)].error
+        curve = {b: cells[name, "gp", str(b)].error for b in budgets}
+        factors.append(last / rows_to_reach(curve, target))
+    text = (
+        f"- Model rows of KernelExplainer (100 background rows) at {last:,} rows ÷ ours (gp) for "
+    )
+    text += f"the same error: median {np.median(factors):.0f}, least {min(factors):.0f} "
+    out = [text + f"({names[int(np.argmin(factors))]})."]
+
+    def ratios(which: Iterator[int]) -> list[tuple[float, str]]:
+        found = []
+        for b in which:
+            for n in names:
+                best = np.nanmin([cells[n, p, str(b)].error for p in PEERS])
+                found.append((best / cells[n, "gp", str(b)].error, f"{n} at {b:,}"))
+        return found
+
+    for text, which in (
+        ("up to 2,000 rows", [b for b in budgets if b <= 2_000]),
+        (f"at {last:,} rows", [last]),
+    ):
+        found = ratios(iter(which))
+        values = [r for r, _ in found]
+        out.append(
+            f"- Error of the best peer ÷ ours (gp) {text}: median {np.median(values):.2f}, "
+            f"least {min(found)[0]:.2f} ({min(found)[1]})."
+        )
+    return "\n".join(out)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="three cases, two budgets")
+    quick = parser.parse_args().quick
+    budgets = (100, 1_000) if quick else BUDGETS
+    reported = ("wine10_mlp", "mixed_hgb") if quick else REPORTED
+    chosen = CHOSEN[:1] if quick else CHOSEN
+    parts = Parallel(n_jobs=2)(delayed(measure)(n, budgets, quick=quick) for n in reported + chosen)
+    cells = {key: cell for part in parts for key, cell in part.items()}
+    goals = [str(b) for b in budgets] + ([] if quick else [f"width {w}" for w in WIDTHS])
+    body = (
+        INTRODUCTION
+        + "\n\n## Cases that nothing was chosen on\n\n"
+        + verdicts(cells, reported, budgets)
+        + "\n\n"
+        + lines(cells, reported, budgets)
+        + "\n\n"
+        + coverage(cells, reported, goals)
+        + "\n\n## Cases that the estimators were chosen on\n\n"
+        + lines(cells, chosen, budgets)
+        + "\n\n"
+        + coverage(cells, chosen, goals)
+    )
+    title = "Whole background: error and coverage by model rows"
+    publish("rows", title, "make bench-rows", body, quick=quick)
+
+
+if __name__ == "__main__":
+    main()
