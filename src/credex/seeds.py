@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     PAIR_MASKS = 59
     KERNEL_ROWS = 61
     BASIS_ROWS = 67
+    FUNCTIONAL_ROWS = 71
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

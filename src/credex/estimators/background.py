@@ -34,6 +34,9 @@ BASIS_ROWS = 800
 ADDITIVE_BASIS_ROWS = 300
 """Basis of the additive surrogate, whose functions are sums of curves of one feature each."""
 
+MIN_FUNCTIONAL_ROWS = 2_000
+"""Background rows up to which the surrogate's Shapley values are averaged over all of them."""
+
 LEAST_PAIRS = 3
 """Pairs from which a variance is taken."""
 
@@ -183,14 +186,25 @@ class BackgroundEstimator(Estimator):
         middle, spread = asked.y.mean(axis=0), asked.y.std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
         y = (asked.y - middle) / spread
-        fits = self._surrogates(asked, y)
-        fit = self._corrected(asked, fits, middle, spread)
-        fit = replace(fit, belief=self._with_prior(_with_noise_of_full(fit.belief, h), fit.error))
-        if self.options.background_uncertainty:
-            x, background = self.design.neighbourhood.encoded
-            by_row = np.mean([f.by_row(x, background) for f, _ in fits], axis=0) * spread
-            fit = replace(fit, belief=self._for_population(fit.belief, by_row))
-        return fit
+        fit = self._corrected(asked, self._surrogates(asked, y), middle, spread)
+        belief = self._with_prior(_with_noise_of_full(fit.belief, h), fit.error)
+        return replace(fit, belief=belief)
+
+    def _rows(self, n: int) -> tuple[Floats, Floats, float]:
+        """Background rows for the surrogate's Shapley values, weights, and the share left out.
+
+        All rows, or as many as were asked: then the rows left out are part of the variance.
+        """
+        background, weights = self.design.neighbourhood.encoded[1], self.design.weights
+        size = max(MIN_FUNCTIONAL_ROWS, n)
+        if size >= len(background):
+            return background, weights, 0.0
+        rng = spawn(int(self.options.seed), Purpose.FUNCTIONAL_ROWS, len(background))
+        points = (rng.random() + np.arange(size)) / size
+        order = rng.permutation(len(background))
+        at = np.cumsum(weights[order]).searchsorted(points, side="right")
+        rows = order[np.minimum(at, len(order) - 1)]
+        return background[rows], np.full(size, 1.0 / size), 1.0 - size / len(background)
 
     def _with_prior(self, belief: Belief, error: ErrorPosterior) -> Belief:
         """Update the belief by the prior φ ~ N(m, σ²/λ) of features with λ > 0; the sum stays."""
@@ -262,15 +276,19 @@ class BackgroundEstimator(Estimator):
         """
         d, m, k = self.d, len(asked.pairs), asked.y.shape[1]
         n_base, n_rows = len(asked.base), self.design.n_background
-        x, background = self.design.neighbourhood.encoded
+        x = self.design.neighbourhood.encoded[0]
+        background, weights, left_out = self._rows(len(asked.y))
         phi, base_value = np.zeros((d, k)), middle.copy()
+        by_row, base_by_row = np.zeros((len(weights), d, k)), np.zeros((len(weights), k))
         sensitivity = np.zeros((d, len(asked.y)))
         pairs, base = np.empty((m, 2, k)), np.empty((n_base, k))
         for surrogate, half in fits:
-            functional, mean = surrogate.shapley(x, background, self.design.weights)
-            phi += functional @ surrogate.coefficients * spread / len(fits)
-            base_value += mean @ surrogate.coefficients * spread / len(fits)
-            sensitivity += surrogate.sensitivity(functional) / len(fits)
+            f = surrogate.shapley(x, background, weights)
+            phi += f.phi @ surrogate.coefficients * spread / len(fits)
+            base_value += f.base @ surrogate.coefficients * spread / len(fits)
+            by_row += f.by_row * spread / len(fits)
+            base_by_row += f.base_by_row * spread / len(fits)
+            sensitivity += surrogate.sensitivity(f.phi) / len(fits)
             part = slice(half, None, None if half is None else 2)
             pairs[part] = surrogate.left_out(asked.pairs[part]) * spread
             base[part] = surrogate.left_out(asked.base[part, None])[:, 0] * spread
@@ -303,6 +321,12 @@ class BackgroundEstimator(Estimator):
         means, scales, dof = combine(phi, corrections, spread)
         means += (total - means.sum(axis=0)) / d  # adds up to f(x) − base as reported
         base_sd = thin * weighted.std(axis=0, ddof=min(1, n_base - 1)) / np.sqrt(n_base)
+        if left_out > 0:
+            scales += left_out * _variance_of_mean(by_row, weights)
+            more = left_out * _variance_of_mean(base_by_row[:, None], weights)[0, 0]
+            base_sd, scales = np.sqrt(base_sd**2 + more), scales + more / d**2
+        if self.options.background_uncertainty:
+            scales += _variance_of_mean(by_row, weights)
         difference = 0.5 * (asked.y[asked.pairs[:, 0]] - asked.y[asked.pairs[:, 1]])
         left = difference - (asked.masks - 0.5) @ means
         rss = (left**2).sum(axis=0)
@@ -332,6 +356,15 @@ class BackgroundEstimator(Estimator):
         belief = _with_noise_of_full(belief, h)
         error = ErrorPosterior(float(max(n - 1, 1)), np.zeros(k))
         return Fit(belief, base, sd, error, np.ones(k), n)
+
+
+def _variance_of_mean(by_row: Floats, weights: Floats) -> Floats:
+    """Covariance ``(d, d, k)`` of a weighted mean of rows ``(n, d, k)`` of a population."""
+    left = by_row - np.einsum("n,ndk->dk", weights, by_row)
+    square = float((weights**2).sum())
+    shared = square / max(1.0 - square, 1e-12)
+    outer = np.einsum("n,nik,njk->ijk", weights, left, left, optimize=True)
+    return np.asarray(shared * outer)
 
 
 def _with_noise_of_full(belief: Belief, h: History) -> Belief:

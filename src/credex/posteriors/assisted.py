@@ -25,7 +25,15 @@ import numpy as np
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 
-__all__ = ["AnovaKernel", "Correction", "InputSpace", "Surrogate", "combine", "fit_kernel"]
+__all__ = [
+    "AnovaKernel",
+    "Correction",
+    "Functional",
+    "InputSpace",
+    "Surrogate",
+    "combine",
+    "fit_kernel",
+]
 
 DECAY = 2.0
 """θ, the rate at which similarity falls with the distance in ranks.
@@ -93,6 +101,20 @@ class InputSpace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Functional:
+    """Shapley values of a surrogate, averaged over background rows.
+
+    ``phi (d, m)`` and ``base (m,)`` give them and the base value from the m coefficients; ``by_row
+    (n, d, k)`` and ``base_by_row (n, k)`` are the values on each background row.
+    """
+
+    phi: Floats
+    base: Floats
+    by_row: Floats
+    base_by_row: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AnovaKernel:
     """Amplitudes ``(d,)`` of the features, weights of pairs and triples, and the noise share."""
 
@@ -130,28 +152,30 @@ class AnovaKernel:
         return _combine(one, two, three, self.pairs, self.triples)
 
     def shapley(
-        self, space: InputSpace, x: Floats, background: Floats, weights: Floats, basis: Floats
-    ) -> tuple[Floats, Floats]:
-        """Shapley values ``(d, m)`` of k(·, u) for each basis row, and its mean over rows ``(m,)``.
+        self,
+        space: InputSpace,
+        x: Floats,
+        background: Floats,
+        weights: Floats,
+        *,
+        basis: Floats,
+        coefficients: Floats,
+    ) -> Functional:
+        """Shapley values and base value of Σ c_m k(·, u_m) over ``background (n, p)``.
 
-        Both are averages over ``background (n, p)`` with ``weights (n,)``; ``x (1, p)``.
+        ``x (1, p)`` is the instance, ``weights (n,)`` are those of the background rows.
         """
-        phi, base = np.zeros((space.d, len(basis))), np.zeros(len(basis))
+        n, m, k = len(background), len(basis), coefficients.shape[1]
+        phi, base = np.zeros((space.d, m)), np.zeros(m)
+        by_row, base_by_row = np.zeros((n, space.d, k)), np.zeros((n, k))
         for part in self._chunks(background, basis):
-            base[part] = weights @ self.between(space, background, basis[part])
+            between = self.between(space, background, basis[part])
+            base[part] = weights @ between
+            base_by_row += between @ coefficients[part]
             for j, term in self._terms(space, x, background, basis[part]):
                 phi[j, part] += weights @ term
-        return phi, base
-
-    def shapley_by_row(
-        self, space: InputSpace, x: Floats, background: Floats, basis: Floats, coefficients: Floats
-    ) -> Floats:
-        """Shapley values ``(n, d, k)`` of Σ c_m k(·, u_m) on each background row."""
-        out = np.zeros((len(background), space.d, coefficients.shape[1]))
-        for part in self._chunks(background, basis):
-            for j, term in self._terms(space, x, background, basis[part]):
-                out[:, j] += term @ coefficients[part]
-        return out
+                by_row[:, j] += term @ coefficients[part]
+        return Functional(phi, base, by_row, base_by_row)
 
     def _chunks(self, background: Floats, basis: Floats) -> Iterator[slice]:
         step = max(CHUNK_CELLS // max(len(background) * len(self.relevant), 1), 1)
@@ -294,14 +318,10 @@ class Surrogate:
         free[:, np.arange(q), np.arange(q)] = np.maximum(np.einsum("uqq->uq", free), 1e-9)
         return np.linalg.solve(free, self.residual[units])
 
-    def shapley(self, x: Floats, background: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Shapley values ``(d, m)`` and base value ``(m,)`` of each coefficient, over all rows."""
-        return self.kernel.shapley(self.space, x, background, weights, self.basis)
-
-    def by_row(self, x: Floats, background: Floats) -> Floats:
-        """Shapley values ``(n, d, k)`` of the fit on each background row."""
-        args = (self.space, x, background, self.basis, self.coefficients)
-        return self.kernel.shapley_by_row(*args)
+    def shapley(self, x: Floats, background: Floats, weights: Floats) -> Functional:
+        """Shapley values of the fit over background rows."""
+        fit = {"basis": self.basis, "coefficients": self.coefficients}
+        return self.kernel.shapley(self.space, x, background, weights, **fit)
 
     def sensitivity(self, functional: Floats) -> Floats:
         """Derivatives ``(d, n)`` of ``functional (d, m)`` of the fit in the outputs."""

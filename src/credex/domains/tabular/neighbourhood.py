@@ -87,6 +87,11 @@ class TabularNeighbourhood:
         return self._training.background.append(self._x)
 
     @cached_property
+    def _with_first(self) -> Table:
+        """The first background row and the instance, in dtypes that hold both."""
+        return self._training.background.take(np.zeros(1, dtype=np.int64)).append(self._x)
+
+    @cached_property
     def _differs(self) -> Masks:
         """``(B, d)`` where a background row differs from the instance (NaN equals NaN)."""
         values = self._stacked.identity()
@@ -95,7 +100,9 @@ class TabularNeighbourhood:
     @cached_property
     def active(self) -> Masks:
         """``(d,)``: the feature differs from at least one background row."""
-        return np.asarray(self._differs.any(axis=0))
+        first = self._with_first.identity()
+        same = (first[0] == first[1]) & self._training.constant_columns
+        return np.asarray(~self._features.all_of(same[None])[0])
 
     @property
     def background_weights(self) -> Floats:
@@ -110,7 +117,7 @@ class TabularNeighbourhood:
     @property
     def base_key(self) -> Hashable:
         """Equal for neighbourhoods with the same ``base_inputs``."""
-        dtypes = tuple(str(column.dtype) for column in self._stacked.columns)
+        dtypes = tuple(str(column.dtype) for column in self._with_first.columns)
         return (*self._training.key, dtypes)
 
     def base_inputs(self) -> Native:
@@ -135,7 +142,9 @@ class TabularNeighbourhood:
 
     def hybrid_inputs(self, masks: Masks, rows: Ints) -> Native:
         """Return n model rows: the instance where ``masks (n, d)`` are on, else background rows."""
-        return compose(self._stacked, masks[:, self._features.feature_of], rows)
+        needed, at = np.unique(rows, return_inverse=True)
+        table = self._training.background.take(needed).append(self._x)
+        return compose(table, masks[:, self._features.feature_of], at.reshape(-1))
 
     @cached_property
     def encoded(self) -> tuple[Floats, Floats]:
@@ -145,10 +154,12 @@ class TabularNeighbourhood:
         without order has a code that tells equal from different.
         """
         background, sorted_columns = self._training.background_ranks
-        background, x = background.copy(), np.empty((1, background.shape[1]))
+        x = np.empty((1, background.shape[1]))
+        if self.categorical.any():
+            background = background.copy()
         for j, column in enumerate(sorted_columns):
             if column is None:
-                codes = self._stacked.factorize(j)[0]
+                codes = self._training.background.append(self._x).factorize(j)[0]
                 background[:, j], x[0, j] = codes[:-1], codes[-1]
             else:
                 x[0, j] = column.rank(self._x.floats(j))[0]

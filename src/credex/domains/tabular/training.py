@@ -123,6 +123,12 @@ class Training:
         return self.table.take(self.summary.rows)
 
     @cached_property
+    def constant_columns(self) -> Masks:
+        """``(p,)`` columns with one value in all background rows (NaN equals NaN)."""
+        values = self.background.identity()
+        return np.asarray((values == values[0]).all(axis=0))
+
+    @cached_property
     def background_ranks(self) -> tuple[Floats, list[SortedColumn | None]]:
         """``(B, p)`` mean ranks of the background, and each column to rank others by.
 
