@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from credex.posteriors import anova
-from credex.posteriors.anova import DECAY, AnovaKernel, InputSpace, fit_kernel
+from credex.posteriors import assisted
+from credex.posteriors.assisted import DECAY, AnovaKernel, InputSpace, fit_kernel
 from tests.games import shapley
 
 SPACES = {
@@ -90,8 +90,8 @@ def test_shapley_values_over_all_rows_are_those_of_enumeration(space, interactio
     each = [enumerated(kernel, space, x, b, basis) for b in background]
     expected = sum(w * phi for w, (phi, _) in zip(weights, each, strict=True))
     base = sum(w * value for w, (_, value) in zip(weights, each, strict=True))
-    for cells in (anova.CHUNK_CELLS, 2 * 6 * space.d, 1):
-        monkeypatch.setattr(anova, "CHUNK_CELLS", cells)
+    for cells in (assisted.CHUNK_CELLS, 2 * 6 * space.d, 1):
+        monkeypatch.setattr(assisted, "CHUNK_CELLS", cells)
         got_phi, got_base = kernel.shapley(space, x, background, weights, basis)
         np.testing.assert_allclose(got_phi, expected, atol=1e-10)
         np.testing.assert_allclose(got_base, base, atol=1e-10)
@@ -200,7 +200,7 @@ def test_a_fit_finds_what_matters():
 def test_many_rows_are_thinned_by_the_seed(monkeypatch):
     space = SPACES["numbers"]
     u, y = fitted_data(space, n=60)
-    monkeypatch.setattr(anova, "MAX_FIT_ROWS", 30)
+    monkeypatch.setattr(assisted, "MAX_FIT_ROWS", 30)
     one, again, other = (parameters(fit_kernel(space, u, y, seed=s)) for s in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from credex.posteriors import assisted
-from credex.posteriors.anova import AnovaKernel, InputSpace
-from credex.posteriors.assisted import Correction, Surrogate, combine, effective_units
+from credex.posteriors.assisted import (
+    AnovaKernel,
+    Correction,
+    InputSpace,
+    Surrogate,
+    combine,
+    effective_units,
+)
 
 SPACE = InputSpace(((0,), (1, 2), (3,), (4,)), np.array([False, False, True, False, False]))
 KERNELS = {
