@@ -1,0 +1,214 @@
+"""The process over model inputs: distances, the kernel, its closed-form Shapley values, its fit."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from credex.posteriors import assisted
+from credex.posteriors.assisted import DECAY, AnovaKernel, InputSpace, fit_kernel
+from tests.games import shapley
+
+SPACES = {
+    "numbers": InputSpace(((0,), (1,), (2,), (3,), (4,)), np.zeros(5, dtype=bool)),
+    "groups": InputSpace(((0, 3), (1,), (4, 2)), np.zeros(5, dtype=bool)),
+    "categories": InputSpace(
+        ((0,), (1,), (2,), (3,), (4,)), np.array([False, True, False, False, True])
+    ),
+    "groups with categories": InputSpace(
+        ((1, 0), (2,), (3,), (4,)), np.array([False, True, False, False, True])
+    ),
+}
+INTERACTIONS = {"additive": (0.0, 0.0), "pairs": (0.7, 0.0), "triples": (0.7, 1.3)}
+
+
+def rows(space, n, seed=0):
+    rng = np.random.default_rng(seed)
+    out = np.where(rng.random((n, 5)) < 0.1, -1.0, rng.random((n, 5)))  # ranks, some missing
+    out[:, space.categorical] = rng.integers(0, 3, (n, int(space.categorical.sum())))
+    return out
+
+
+def kernel_of(space, interactions, seed=0):
+    amplitudes = np.random.default_rng(seed).lognormal(-1, 1, space.d)
+    return AnovaKernel(amplitudes, *INTERACTIONS[interactions], 0.01)
+
+
+def by_definition(kernel, space, u, v):
+    """k(u, v) as the module's docstring prints it, term by term."""
+    h = []
+    for j, columns in enumerate(space.columns):
+        steps = [float(u[c] != v[c]) if space.categorical[c] else abs(u[c] - v[c]) for c in columns]
+        h.append(kernel.amplitudes[j] * np.exp(-DECAY * sum(steps)))
+    out = 1.0
+    for weight, order in ((1.0, 1), (kernel.pairs, 2), (kernel.triples, 3)):
+        out += weight * sum(np.prod(c) for c in combinations(h, order))
+    return out
+
+
+def enumerated(kernel, space, x, b, basis):
+    """Shapley values ``(d, m)`` of k(·, u) on one background row, and its value there ``(m,)``."""
+    masks = ((np.arange(2**space.d)[:, None] >> np.arange(space.d)) & 1).astype(bool)
+    on = np.zeros((len(masks), 5), dtype=bool)
+    for j, columns in enumerate(space.columns):
+        on[:, list(columns)] = masks[:, [j]]
+    hybrids = np.where(on, x, b)
+    table = np.array([[by_definition(kernel, space, u, v) for v in basis] for u in hybrids])
+    return shapley(table), table[0]
+
+
+def test_distances_of_numbers_missing_values_categories_and_groups():
+    space = InputSpace(((0,), (1,), (0, 1)), np.array([False, True]))
+    a = np.array([[0.25, 2.0], [-1.0, 0.0]])
+    b = np.array([[1.0, 2.0], [-1.0, 7.0], [0.5, 0.0]])
+    assert space.d == 3
+    np.testing.assert_array_equal(space.distance(0, a, b), [[0.75, 1.25, 0.25], [2.0, 0.0, 1.5]])
+    np.testing.assert_array_equal(space.distance(1, a, b), [[0, 1, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(
+        space.distance(2, a, b), space.distance(0, a, b) + space.distance(1, a, b)
+    )
+    for j in range(3):
+        np.testing.assert_array_equal(space.pairwise(j, a, b[:2]), np.diag(space.distance(j, a, b)))
+
+
+@pytest.mark.parametrize("interactions", INTERACTIONS)
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_the_kernel_is_its_formula(space, interactions):
+    kernel, a, b = kernel_of(space, interactions), rows(space, 7), rows(space, 4, seed=1)
+    expected = [[by_definition(kernel, space, u, v) for v in b] for u in a]
+    np.testing.assert_allclose(kernel.between(space, a, b), expected, rtol=1e-12)
+    np.testing.assert_allclose(np.diag(kernel.between(space, a, a)), kernel.at_zero, rtol=1e-12)
+    assert np.linalg.eigvalsh(kernel.between(space, a, a)).min() > -1e-9
+
+
+@pytest.mark.parametrize("interactions", INTERACTIONS)
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_shapley_values_over_all_rows_are_those_of_enumeration(space, interactions, monkeypatch):
+    kernel, x = kernel_of(space, interactions), rows(space, 1, seed=2)
+    background, basis = rows(space, 6, seed=3), rows(space, 5, seed=4)
+    weights = np.random.default_rng(0).dirichlet(np.ones(6))
+    each = [enumerated(kernel, space, x, b, basis) for b in background]
+    expected = sum(w * phi for w, (phi, _) in zip(weights, each, strict=True))
+    base = sum(w * value for w, (_, value) in zip(weights, each, strict=True))
+    for cells in (assisted.CHUNK_CELLS, 2 * 6 * space.d, 1):
+        monkeypatch.setattr(assisted, "CHUNK_CELLS", cells)
+        got_phi, got_base = kernel.shapley(space, x, background, weights, basis)
+        np.testing.assert_allclose(got_phi, expected, atol=1e-10)
+        np.testing.assert_allclose(got_base, base, atol=1e-10)
+    coefficients = np.random.default_rng(1).normal(size=(5, 2))
+    by_row = kernel.shapley_by_row(space, x, background, basis, coefficients)
+    np.testing.assert_allclose(by_row, [phi @ coefficients for phi, _ in each], atol=1e-10)
+    mean = np.einsum("n,ndk->dk", weights, by_row)
+    np.testing.assert_allclose(mean, got_phi @ coefficients, atol=1e-10)
+
+
+@pytest.mark.parametrize("interactions", INTERACTIONS)
+def test_a_feature_without_amplitude_has_no_share(interactions):
+    space = SPACES["numbers"]
+    kernel = kernel_of(space, interactions)
+    kernel.amplitudes[2] = 1e-9
+    x, background, basis = rows(space, 1), rows(space, 8, seed=1), rows(space, 3, seed=2)
+    phi, base = kernel.shapley(space, x, background, np.full(8, 1 / 8), basis)
+    assert not phi[2].any()
+    assert 2 not in kernel.relevant
+    np.testing.assert_allclose(
+        phi.sum(axis=0), kernel.between(space, x, basis)[0] - base, atol=1e-10
+    )
+
+
+def test_the_additive_kernel_has_equal_shares_and_no_interactions():
+    kernel = AnovaKernel.additive(4)
+    np.testing.assert_array_equal(kernel.amplitudes, np.full(4, 0.25))
+    assert (kernel.pairs, kernel.triples, kernel.at_zero) == (0.0, 0.0, 2.0)
+
+
+# -- fitting -------------------------------------------------------------------------------------
+
+
+def fitted_data(space, n=24, k=2):
+    u = rows(space, n)
+    y = np.column_stack([np.sin(3 * u[:, 0]) + u[:, 2] * u[:, 3], u[:, 0] - u[:, 4] ** 2])[:, :k]
+    return u, (y - y.mean(axis=0)) / y.std(axis=0)
+
+
+def minus_log_posterior(space, u, y, p):
+    """The loss, from the kernel as it is used and the priors as they are described."""
+    d = space.d
+    a, (w2, w3, noise) = np.exp(p[:d]), np.exp(p[d:])
+    K = AnovaKernel(a, w2, w3, noise).between(space, u, u) + noise * np.eye(len(u))
+    start = np.concatenate([np.full(d, -np.log(d)), np.log([0.3, 0.3, 0.05])])
+    z = (p - start) / np.array([*[2.0] * d, 2.0, 2.0, 3.0])
+    fit = 0.5 * np.sum(y * np.linalg.solve(K, y)) + 0.5 * y.shape[1] * np.linalg.slogdet(K)[1]
+    return fit + 0.5 * z @ z
+
+
+def parameters(kernel):
+    return np.log([*kernel.amplitudes, kernel.pairs, kernel.triples, kernel.noise])
+
+
+@pytest.fixture
+def optimiser(monkeypatch):
+    """What `fit_kernel` hands to the optimiser."""
+    import scipy.optimize
+
+    seen, original = {}, scipy.optimize.minimize
+
+    def spy(fun, x0, **kwargs):
+        seen.update(fun=fun, x0=x0, bounds=kwargs["bounds"])
+        return original(fun, x0, **kwargs)
+
+    monkeypatch.setattr(scipy.optimize, "minimize", spy)
+    return seen
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_the_gradient_of_the_fit_is_that_of_its_loss(space, optimiser):
+    u, y = fitted_data(space)
+    fit_kernel(space, u, y, seed=0)
+    rng, h = np.random.default_rng(0), 1e-5
+    for p in (optimiser["x0"], optimiser["x0"] + rng.normal(size=space.d + 3)):
+        value, gradient = optimiser["fun"](p)
+        np.testing.assert_allclose(value, minus_log_posterior(space, u, y, p), rtol=1e-9)
+        steps = h * np.eye(len(p))
+        numeric = [
+            (minus_log_posterior(space, u, y, p + s) - minus_log_posterior(space, u, y, p - s))
+            / (2 * h)
+            for s in steps
+        ]
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_fit_is_likelier_than_its_start_and_inside_its_bounds(space, k, optimiser):
+    u, y = fitted_data(space, k=k)
+    found = parameters(fit_kernel(space, u, y, seed=0))
+    start = minus_log_posterior(space, u, y, optimiser["x0"])
+    assert minus_log_posterior(space, u, y, found) < start - 1
+    low, high = np.transpose(optimiser["bounds"])
+    assert np.all((low - 1e-9 <= found) & (found <= high + 1e-9))
+
+
+def test_a_fit_finds_what_matters():
+    space = SPACES["numbers"]
+    u = np.random.default_rng(0).random((80, 5))
+    y = np.sin(4 * u[:, [1]])
+    kernel = fit_kernel(space, u, (y - y.mean()) / y.std(), seed=0)
+    assert kernel.amplitudes[1] > 10 * np.delete(kernel.amplitudes, 1).max()
+
+
+def test_many_rows_are_thinned_by_the_seed(monkeypatch):
+    space = SPACES["numbers"]
+    u, y = fitted_data(space, n=60)
+    monkeypatch.setattr(assisted, "MAX_FIT_ROWS", 30)
+    one, again, other = (parameters(fit_kernel(space, u, y, seed=s)) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_constant_outputs_and_equal_rows_can_be_fitted():
+    space = SPACES["numbers"]
+    u = np.repeat(rows(space, 4), 5, axis=0)
+    for y in (np.zeros((20, 1)), np.tile([[1.0], [-1.0]], (10, 1))):
+        kernel = fit_kernel(space, u, y, seed=0)
+        assert np.all(np.isfinite(parameters(kernel)))
