@@ -193,6 +193,8 @@ class ExplainerBase(ABC):
             other = "start= is an explanation of another instance; leave it out"
             self._check_instance(nb, start, other)
             history = start.history
+            if start.exact:
+                goals = Goals()  # nothing is left to ask
             if options.posterior == "auto" and start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
         self._check_sampler(nb, options)

@@ -316,7 +316,7 @@ class Run:
                 if isinstance(rule, Width):
                     rule.limits(estimate.belief.mean)  # as many widths as outputs?
             return "exact", True
-        if self.design.options.sampler_name != "exhaustive":
+        if self.design.options.sampler_name != "exhaustive" and estimate.settled:
             look = self._state(estimate.for_rules, None)
             for rule in self.plan.rules:
                 reason = rule.check(look)

@@ -104,6 +104,10 @@ class BayesSHAP(Explainer):
         A run that is continued goes on as it began; only this kind knows the base value apart.
         """
         if h.full is not None:
+            if h.base is None and o.posterior == "exact":
+                msg = "this explanation has one background row per query, which posterior='exact' "
+                msg += "cannot continue: explain the instance anew"
+                raise InputError(msg)
             return h.base is not None
         if o.posterior == "exact" or o.sampler_name == "exhaustive":
             return True
@@ -125,7 +129,8 @@ class BayesSHAP(Explainer):
         return design, BackgroundEstimator(design), None, why
 
     def _check_sampler(self, nb: Neighbourhood, options: Options) -> None:
-        if options.sampler not in ("auto", "paired", "exhaustive") and self._rotates(nb, options):
+        known = options.sampler in ("auto", "paired", "exhaustive", Paired())
+        if not known and self._rotates(nb, options):
             msg = f"sampler={options.sampler_name!r} chooses coalitions for one background; here "
             msg += f"each query has its own of {len(nb.background_weights):,} background rows. "
             msg += "Leave sampler out, or use cx.Tabular(X, background=1)"

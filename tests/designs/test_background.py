@@ -64,14 +64,13 @@ def test_rows_have_pairs_in_proportion_to_their_weights():
     assert np.abs(counts.mean(axis=0) - 60 * share).max() < 5 * error
 
 
-@pytest.mark.parametrize("weights", [None, np.arange(1.0, 61.0)])
-def test_no_row_gives_the_base_value_twice(weights):
-    d = design(weights=weights)
+def test_no_row_gives_the_base_value_twice():
+    d = design()
     rows = d.base_rows(0, 60)
     np.testing.assert_array_equal(np.sort(rows), np.arange(60))
     pieces = [d.base_rows(a, min(a + 7, 60)) for a in range(0, 60, 7)]
     np.testing.assert_array_equal(np.concatenate(pieces), rows)
-    assert not np.array_equal(rows, design(seed=1, weights=weights).base_rows(0, 60))
+    assert not np.array_equal(rows, design(seed=1).base_rows(0, 60))
 
 
 @pytest.mark.parametrize("weights", [None, np.arange(1.0, 61.0)])
@@ -233,9 +232,10 @@ def test_a_batch_asks_background_rows_once_for_all_instances(goal, weights):
     base = {x.tobytes() for x in X}
     counts = [together.seen.count(b) for b in base]
     most = max(int((~e.history.rows.design().any(axis=1)).sum()) for e in each)
-    assert max(counts) == 1
     assert sum(counts) == most
-    assert max(alone.seen.count(b) for b in base) == 4
+    if weights is None:  # with weights, heavy rows are asked again
+        assert max(counts) == 1
+        assert max(alone.seen.count(b) for b in base) == 4
     assert batch.n_model_rows == together.rows < alone.rows
     for one, other in zip(each, batch, strict=True):
         np.testing.assert_array_equal(one.mean, other.mean)

@@ -90,16 +90,16 @@ def test_shapley_values_over_all_rows_are_those_of_enumeration(space, interactio
     each = [enumerated(kernel, space, x, b, basis) for b in background]
     expected = sum(w * phi for w, (phi, _) in zip(weights, each, strict=True))
     base = sum(w * value for w, (_, value) in zip(weights, each, strict=True))
+    coefficients = np.random.default_rng(1).normal(size=(5, 2))
     for cells in (assisted.CHUNK_CELLS, 2 * 6 * space.d, 1):
         monkeypatch.setattr(assisted, "CHUNK_CELLS", cells)
-        got_phi, got_base = kernel.shapley(space, x, background, weights, basis)
-        np.testing.assert_allclose(got_phi, expected, atol=1e-10)
-        np.testing.assert_allclose(got_base, base, atol=1e-10)
-    coefficients = np.random.default_rng(1).normal(size=(5, 2))
-    by_row = kernel.shapley_by_row(space, x, background, basis, coefficients)
-    np.testing.assert_allclose(by_row, [phi @ coefficients for phi, _ in each], atol=1e-10)
-    mean = np.einsum("n,ndk->dk", weights, by_row)
-    np.testing.assert_allclose(mean, got_phi @ coefficients, atol=1e-10)
+        fit = {"basis": basis, "coefficients": coefficients}
+        got = kernel.shapley(space, x, background, weights, **fit)
+        np.testing.assert_allclose(got.phi, expected, atol=1e-10)
+        np.testing.assert_allclose(got.base, base, atol=1e-10)
+        np.testing.assert_allclose(got.by_row, [phi @ coefficients for phi, _ in each], atol=1e-10)
+        bases = [value @ coefficients for _, value in each]
+        np.testing.assert_allclose(got.base_by_row, bases, atol=1e-10)
 
 
 @pytest.mark.parametrize("interactions", INTERACTIONS)
@@ -108,7 +108,9 @@ def test_a_feature_without_amplitude_has_no_share(interactions):
     kernel = kernel_of(space, interactions)
     kernel.amplitudes[2] = 1e-9
     x, background, basis = rows(space, 1), rows(space, 8, seed=1), rows(space, 3, seed=2)
-    phi, base = kernel.shapley(space, x, background, np.full(8, 1 / 8), basis)
+    fit = {"basis": basis, "coefficients": np.eye(3)}
+    got = kernel.shapley(space, x, background, np.full(8, 1 / 8), **fit)
+    phi, base = got.phi, got.base
     assert not phi[2].any()
     assert 2 not in kernel.relevant
     np.testing.assert_allclose(

@@ -106,7 +106,7 @@ def test_sensitivity_is_the_derivative_in_the_outputs(kernel, basis):
     u, x, background = rows(31, 0), rows(1, 2), rows(9, 3)
     y = outputs(u, k=1)
     s = surrogate(kernel, basis, u, y)
-    functional, _ = s.shapley(x, background, np.full(9, 1 / 9))
+    functional = s.shapley(x, background, np.full(9, 1 / 9)).phi
     got = s.sensitivity(functional)
     assert got.shape == (4, 31)
 
@@ -125,14 +125,13 @@ def test_shapley_values_of_the_fit_add_up_and_average_over_rows(kernel, basis):
     u, x, background = rows(31, 0), rows(1, 2), rows(9, 3)
     weights = np.random.default_rng(0).dirichlet(np.ones(9))
     s = surrogate(kernel, basis, u, outputs(u))
-    functional, base = s.shapley(x, background, weights)
-    phi = functional @ s.coefficients
+    got = s.shapley(x, background, weights)
+    base, phi = got.base, got.phi @ s.coefficients
     np.testing.assert_allclose(
         phi.sum(axis=0), predict(s, x)[0] - weights @ predict(s, background), atol=1e-8
     )
     np.testing.assert_allclose(base @ s.coefficients, weights @ predict(s, background), atol=1e-8)
-    by_row = s.by_row(x, background)
-    np.testing.assert_allclose(np.einsum("n,ndk->dk", weights, by_row), phi, atol=1e-9)
+    np.testing.assert_allclose(np.einsum("n,ndk->dk", weights, got.by_row), phi, atol=1e-9)
 
 
 # -- combining -----------------------------------------------------------------------------------

@@ -55,6 +55,8 @@ class BackgroundDesign(Design):
         self.d = int(self.active.sum())
         self.weights = np.asarray(nb.background_weights, dtype=np.float64)
         self.n_background = len(self.weights)
+        # weights decide how often a row is asked, unless every row will be
+        self.weighted = bool(np.ptp(self.weights) > 1e-12) and self.d > 1
         self.repeat_cost = 0  # one more model row, which is no query
         self.ends_suffice = self.d == 0
         self.everything = np.inf
@@ -84,21 +86,28 @@ class BackgroundDesign(Design):
         return n_base, (h.rows.n - n_base) // 2
 
     def base_rows(self, start: int, stop: int) -> Ints:
-        """Background rows asked as they are, in random order without repetition."""
-        rng = spawn(int(self.options.seed), Purpose.BASE_ROWS, self.n_background)
-        return rng.permutation(self.n_background)[start:stop]
+        """Background rows asked as they are: each once, or in proportion to their weights."""
+        return self._in_turn(Purpose.BASE_ROWS, start, stop)
+
+    def base_weights(self, rows: Ints) -> Floats:
+        """Weights of rows asked as they are: one where weights decide how often a row is asked."""
+        return np.ones(len(rows)) if self.weighted else self.n_background * self.weights[rows]
 
     def pair_rows(self, start: int, stop: int) -> Ints:
-        """Background row of each pair: in every cycle each row once, in proportion to its weight.
+        """Background row of each pair."""
+        return self._in_turn(Purpose.PAIR_ROWS, start, stop)
+
+    def _in_turn(self, purpose: Purpose, start: int, stop: int) -> Ints:
+        """Rows in turn: in every cycle each once, in proportion to its weight.
 
         A cycle of unequal weights is a systematic sample of the shuffled rows.
         """
         n, seed = self.n_background, int(self.options.seed)
         out = []
         for cycle in range(start // n, -(-stop // n)):
-            rng = spawn(seed, Purpose.PAIR_ROWS, n, cycle)
+            rng = spawn(seed, purpose, n, cycle)
             order = rng.permutation(n)
-            if np.ptp(self.weights) > 1e-12:
+            if self.weighted:
                 points = (rng.random() + np.arange(n)) / n
                 at = np.cumsum(self.weights[order]).searchsorted(points, side="right")
                 order = rng.permutation(order[np.minimum(at, n - 1)])
@@ -152,10 +161,10 @@ class BackgroundDesign(Design):
         del fit, rng
         n_base, n_pairs = self.counts(h)
         share = max(MIN_BASE_ROWS, round(self.base_share * (h.rows.n + n)))
-        left = self.n_background - n_base
+        left = n if self.weighted else self.n_background - n_base
         base = int(np.clip(share - n_base, 0, min(n, left)))
         pairs = (n - base) // 2 if self.d > 1 else 0
-        base += min(n - base - 2 * pairs, left - base)
+        base += min(n - base, left - base) if self.d == 1 else 0
         z = self.pair_masks(n_pairs, n_pairs + pairs) if pairs else np.empty((0, self.d), np.bool_)
         design = np.zeros((base + 2 * pairs, self.d), dtype=np.bool_)
         design[base::2], design[base + 1 :: 2] = z, ~z

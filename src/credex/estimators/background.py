@@ -105,6 +105,8 @@ class BackgroundEstimator(Estimator):
             selected=selected,
             notes=notes,
         )
+        settled = exact or bool(np.all(np.ptp(h.rows.y(), axis=0) > 0)) if h.rows.n else True
+        out = replace(out, settled=settled)
         return replace(out, base_sd=f.base_sd, base_dof=max(self.design.counts(h)[0] - 1.0, 1.0))
 
     @property
@@ -152,7 +154,7 @@ class BackgroundEstimator(Estimator):
             masks[n_base::2],
             1 + n_base + np.arange(2 * n_pairs).reshape(-1, 2),
             1 + np.arange(n_base),
-            d.n_background * d.weights[base],
+            d.base_weights(base),
         )
 
     @property
@@ -188,7 +190,7 @@ class BackgroundEstimator(Estimator):
         y = (asked.y - middle) / spread
         fit = self._corrected(asked, self._surrogates(asked, y), middle, spread)
         belief = self._with_prior(_with_noise_of_full(fit.belief, h), fit.error)
-        return replace(fit, belief=belief)
+        return replace(fit, belief=belief, base=h.full - belief.mean.sum(axis=0))
 
     def _rows(self, n: int) -> tuple[Floats, Floats, float]:
         """Background rows for the surrogate's Shapley values, weights, and the share left out.
@@ -207,7 +209,10 @@ class BackgroundEstimator(Estimator):
         return background[rows], np.full(size, 1.0 / size), 1.0 - size / len(background)
 
     def _with_prior(self, belief: Belief, error: ErrorPosterior) -> Belief:
-        """Update the belief by the prior φ ~ N(m, σ²/λ) of features with λ > 0; the sum stays."""
+        """Update the belief by the prior φ ~ N(m, σ²/λ) of features with λ > 0.
+
+        Their sum changes only as far as the base value is uncertain.
+        """
         if not np.any(np.asarray(self.prior.precision) > 0):
             return belief
         precisions = self.prior.precisions(self.d)
@@ -219,8 +224,7 @@ class BackgroundEstimator(Estimator):
             if not np.any(inner):
                 continue
             gain = np.linalg.lstsq(inner, S[known], rcond=None)[0].T  # (d, known)
-            change = gain @ (self.prior.means(self.d)[known] - mean[known, j])
-            mean[:, j] += change - change.mean()
+            mean[:, j] += gain @ (self.prior.means(self.d)[known] - mean[known, j])
             scale[:, :, j] = S - gain @ S[known]
         return Belief(mean, scale, belief.dof)
 
@@ -320,12 +324,19 @@ class BackgroundEstimator(Estimator):
             )
         means, scales, dof = combine(phi, corrections, spread)
         means += (total - means.sum(axis=0)) / d  # adds up to f(x) − base as reported
-        base_sd = thin * weighted.std(axis=0, ddof=min(1, n_base - 1)) / np.sqrt(n_base)
+        alike = np.ptp(asked.y, axis=0) == 0
+        means[:, alike], base_value[alike] = 0.0, asked.y[0, alike]
+        sample = self.options.background_uncertainty
+        base_sd = (
+            (1.0 if sample else thin)
+            * weighted.std(axis=0, ddof=min(1, n_base - 1))
+            / np.sqrt(n_base)
+        )
         if left_out > 0:
             scales += left_out * _variance_of_mean(by_row, weights)
             more = left_out * _variance_of_mean(base_by_row[:, None], weights)[0, 0]
             base_sd, scales = np.sqrt(base_sd**2 + more), scales + more / d**2
-        if self.options.background_uncertainty:
+        if sample:
             scales += _variance_of_mean(by_row, weights)
         difference = 0.5 * (asked.y[asked.pairs[:, 0]] - asked.y[asked.pairs[:, 1]])
         left = difference - (asked.masks - 0.5) @ means
@@ -342,15 +353,18 @@ class BackgroundEstimator(Estimator):
     def _thinned(self, n_base: int) -> float:
         """Finite-population factor of the base value's deviation; noise never averages out."""
         left = 1.0 - n_base / self.design.n_background
-        return 1.0 if self.options.noisy else float(np.sqrt(max(left, 0.0)))
+        again = self.options.noisy or self.design.weighted
+        return 1.0 if again else float(np.sqrt(max(left, 0.0)))
 
     def _fit_base(self, h: History) -> Fit:
         """One feature that differs: φ = f(x) − base, from background rows alone."""
-        n, all_rows, y = h.rows.n, self.design.n_background, h.rows.y()
-        weights = all_rows * self.design.weights[self.design.base_rows(0, n)]
+        n, y = h.rows.n, h.rows.y()
+        weights = self.design.base_weights(self.design.base_rows(0, n))
         base = (y * weights[:, None]).mean(axis=0) / weights.mean()
         left = (y - base) * weights[:, None]
-        sd = self._thinned(n) * np.sqrt((left**2).sum(axis=0) / max(n - 1, 1) / n)
+        sd = (1.0 if self.options.background_uncertainty else self._thinned(n)) * np.sqrt(
+            (left**2).sum(axis=0) / max(n - 1, 1) / n
+        )
         phi, k = np.asarray(h.full) - base, len(base)
         belief = Belief(phi[None], (sd**2)[None, None], float(max(n - 1, 1)))
         belief = _with_noise_of_full(belief, h)

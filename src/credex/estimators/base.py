@@ -29,6 +29,7 @@ class Estimate:
     ``features=K`` kept; ``unidentified (d,)`` those that no number of queries can measure, ``None``
     if there are none. ``notes`` are for the reader of the explanation. ``base_sd (k,)`` is the
     scale of the base value, with ``base_dof`` degrees of freedom; ``None`` if it is known.
+    Where not ``settled``, no rule may stop: all answers were alike so far.
     """
 
     belief: Belief
@@ -43,6 +44,7 @@ class Estimate:
     unidentified: Masks | None = None
     base_sd: Floats | None = None
     base_dof: float = 1.0
+    settled: bool = True
 
     @property
     def for_rules(self) -> Estimate:

@@ -280,13 +280,12 @@ class Surrogate:
         y: Floats,
         basis: Floats | None = None,
     ) -> None:
-        from scipy.linalg import cholesky, solve_triangular
+        from scipy.linalg import solve_triangular
 
         self.kernel, self.space = kernel, space
         self.basis = rows if basis is None else basis
         K = kernel.between(space, self.basis, self.basis)
-        K[np.diag_indices(len(K))] += JITTER * kernel.at_zero
-        self._root = cholesky(K, lower=True)
+        self._root = _cholesky(K, kernel.at_zero)
         noise = kernel.noise
         features = self._root
         if basis is not None:
@@ -303,7 +302,7 @@ class Surrogate:
             noise += max(kernel.at_zero - explained, 0.0)
         G = features.T @ features
         G[np.diag_indices(len(G))] += noise
-        self._ridge = cholesky(G, lower=True)
+        self._ridge = _cholesky(G, kernel.at_zero)
         self._scaled = solve_triangular(self._ridge, features.T, lower=True).T  # (n, m)
         theta = solve_triangular(self._ridge.T, self._scaled.T @ y, lower=False)
         self.residual = y - features @ theta
@@ -329,6 +328,19 @@ class Surrogate:
 
         inner = solve_triangular(self._root, functional.T, lower=True)
         return (self._scaled @ solve_triangular(self._ridge, inner, lower=True)).T
+
+
+def _cholesky(K: Floats, size: float) -> Floats:
+    """Lower root of K with a small addition to the diagonal, larger if rounding asks for it."""
+    from scipy.linalg import LinAlgError, cholesky
+
+    K[np.diag_indices(len(K))] += JITTER * size
+    for more in (1e-8, 1e-6, 1e-4):
+        try:
+            return np.asarray(cholesky(K, lower=True))
+        except LinAlgError:
+            K[np.diag_indices(len(K))] += more * size
+    return np.asarray(cholesky(K, lower=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
