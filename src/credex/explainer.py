@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from credex.batch import Job, explain_batch
-from credex.errors import BudgetError, InputError, check_count
+from credex.errors import BudgetError, InputError, check_count, check_positive
 from credex.estimators.forecast import Forecast
 from credex.explainer_base import Case, ExplainerBase
 from credex.explanation import Explanation
@@ -48,14 +48,18 @@ class Explainer(ExplainerBase):
         *,
         width: float | Sequence[float],
         seed_queries: int = SEED_QUERIES,
+        row_cost: float | None = None,
         cohort: Any = None,
         **options: Unpack[OptionsDict],
     ) -> Forecast:
         """Spend ``seed_queries`` and say how many more ``width`` takes (perturbations-to-go).
 
-        ``explain(x, width=…, start=forecast)`` continues from the seed queries.
+        ``explain(x, width=…, start=forecast)`` continues from the seed queries. With the price
+        ``row_cost`` of a model row, the forecast has a ``cost``, too.
         """
         limits = Width(width)
+        if row_cost is not None:
+            check_positive("row_cost", row_cost)
         opts = self.options.override(options)
         goals = Goals(queries=check_count("seed_queries", seed_queries))
         queue = self._queue(opts)
@@ -65,7 +69,8 @@ class Explainer(ExplainerBase):
         if found is None:
             msg = f"{seed_queries} seed queries are too few for a forecast"
             raise BudgetError(msg, minimum=run.estimator.minimum)
-        return replace(found, asked=last.explanation)
+        cost = None if row_cost is None else found.model_rows * row_cost
+        return replace(found, asked=last.explanation, cost=cost)
 
     def refine(self, explanation: Explanation, **call: Unpack[CallDict]) -> Explanation:
         """Continue an explanation: what was asked is kept and never asked again.

@@ -452,3 +452,25 @@ def test_a_forecast_is_a_start_and_is_reached(posterior):
     assert e.converged
     assert np.all(e.interval().width <= 0.3)
     assert e.n_queries <= 3 * (60 + f.queries)
+
+
+def test_a_forecast_has_a_price():
+    explainer = cx.BayesSHAP(smooth, X, posterior="linear")
+    f = explainer.forecast(INSTANCE, width=0.05, seed_queries=60, row_cost=0.01)
+    assert f.cost == pytest.approx(0.01 * f.model_rows)
+    assert "price" in str(f)
+    assert explainer.forecast(INSTANCE, width=0.05, seed_queries=60).cost is None
+    with pytest.raises(cx.InputError, match="row_cost"):
+        explainer.forecast(INSTANCE, width=0.05, row_cost=-1)
+
+
+def test_answers_that_are_all_alike_do_not_end_a_run():
+    """A rare event: the first 64 answers are often all zero."""
+    background = np.random.default_rng(0).normal(size=(2000, 3))
+
+    def rare(rows):
+        return 100.0 * (rows[:, 0] > 2) * (rows[:, 1] > 0)
+
+    for seed in range(8):
+        e = cx.BayesSHAP(rare, background).explain(np.array([0.0, 1.0, 0.0]), seed=seed)
+        assert np.any(e.sd > 0) or not e.converged

@@ -53,6 +53,8 @@ class Forecast:
         What was asked for.
     asked
         The seed queries themselves: ``explain(x, start=forecast)`` goes on from them.
+    cost
+        Price of ``model_rows``, if that of a row was given.
     """
 
     queries: float
@@ -64,6 +66,7 @@ class Forecast:
     width: float | tuple[float, ...]
     level: float
     asked: Any = None
+    cost: float | None = None
 
     @property
     def total(self) -> float:
@@ -76,10 +79,11 @@ class Forecast:
     def __str__(self) -> str:
         if not np.isfinite(self.queries):
             return f"width {self.width} cannot be reached"
+        price = "" if self.cost is None else f" at a price of {self.cost:,.4g}"
         return (
             f"{self.queries:,.0f} more queries ({self.low:,.0f} to {self.high:,.0f}) "
             f"to width {self.width} at level {self.level:g}: about {self.seconds:.2g} s, "
-            f"{self.model_rows:,.0f} model rows; {self.n_queries} spent"
+            f"{self.model_rows:,.0f} model rows{price}; {self.n_queries} spent"
         )
 
 
