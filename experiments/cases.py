@@ -66,6 +66,12 @@ class Case:
             return cx.BayesLIME(self.model, self.lime, **options)
         return cx.BayesSHAP(self.model, self.shap, **options)
 
+    def model_rows(self, method: str, coalitions: int) -> int:
+        """Return the model rows that so many coalitions cost shap: each is asked on every row."""
+        if method == "BayesLIME" or self.kind != "table":
+            return coalitions
+        return coalitions * len(self.shap.at(self.row(0)).background_weights)
+
     def row(self, i: int) -> Any:
         """Return instance ``i``."""
         return self.instances.iloc[i] if hasattr(self.instances, "iloc") else self.instances[i]

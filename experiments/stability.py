@@ -93,19 +93,21 @@ def explainers(
     paper = case.explainer(method, recipe="paper", sampler=focused)
     plain = case.explainer(method)
 
-    def one_by_one(explainer: Any, seed: int, rows: np.ndarray) -> np.ndarray:
+    spent = case.model_rows(method, samples)  # as many as the peer spends
+
+    def one_by_one(explainer: Any, seed: int, rows: np.ndarray, queries: int = spent) -> np.ndarray:
         found = [
-            explainer.explain(row, queries=samples, seed=1_000 * seed + k)
+            explainer.explain(row, queries=queries, seed=1_000 * seed + k)
             for k, row in enumerate(rows)
         ]
         return np.array([e.mean for e in found])
 
     def together(seed: int, rows: np.ndarray) -> np.ndarray:
-        found = plain.explain_many(rows, queries=samples, seed=seed)
+        found = plain.explain_many(rows, queries=spent, seed=seed)
         return np.array([e.mean for e in found])
 
     ways = {
-        "paper": partial(one_by_one, paper),
+        "paper": partial(one_by_one, paper, queries=samples),
         "rule only": partial(one_by_one, case.explainer(method, sampler=focused)),
         "new masks": partial(one_by_one, plain),
         "default": together,

@@ -157,13 +157,23 @@ class ExplainerBase(ABC):
 
     @abstractmethod
     def _pieces(
-        self, nb: Neighbourhood, goals: Goals, options: Options, history: History
+        self,
+        nb: Neighbourhood,
+        goals: Goals,
+        options: Options,
+        history: History,
+        *,
+        in_turn: bool,
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
-        """Return design, estimator, a switch if the estimator may change, and notes on why."""
+        """Return design, estimator, a switch if the estimator may change, and notes on why.
 
-    def _check_sampler(self, nb: Neighbourhood, options: Options) -> None:
-        """Raise if the sampler that was asked for does not fit the background."""
+        ``in_turn``: each query has one of several background rows.
+        """
+
+    def _in_turn(self, nb: Neighbourhood, options: Options) -> bool:
+        """Whether each query has one of several background rows."""
         del nb, options
+        return False
 
     @abstractmethod
     def _labels(self, nb: Neighbourhood) -> tuple[str, ...]:
@@ -197,11 +207,12 @@ class ExplainerBase(ABC):
                 goals = Goals()  # nothing is left to ask
             if options.posterior == "auto" and start.sampler == "focused":
                 options = replace(options, posterior="gp")  # a regression needs random pairs
-        self._check_sampler(nb, options)
         resolved = self._resolved(options)
         if options.prior is not None:
             options.prior.check(len(nb.names))
-        design, estimator, switch, why = self._pieces(nb, goals, resolved, history)
+        design, estimator, switch, why = self._pieces(
+            nb, goals, resolved, history, in_turn=self._in_turn(nb, options)
+        )
         if start is not None:
             chosen = design.options
             check_still_random(start.sampler, chosen.sampler, chosen.sampler_name)

@@ -52,9 +52,15 @@ class BayesLIME(Explainer):
     _default_ceiling = 5_000
 
     def _pieces(
-        self, nb: Neighbourhood, goals: Goals, options: Options, history: History
+        self,
+        nb: Neighbourhood,
+        goals: Goals,
+        options: Options,
+        history: History,
+        *,
+        in_turn: bool,
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
-        del goals
+        del goals, in_turn
         if options.background_uncertainty:
             msg = "background_uncertainty= is for BayesSHAP; BayesLIME has no background"
             raise InputError(msg)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeGuard
 
 from credex import cells
 from credex.auto import choose_for_rows, choose_posterior
@@ -63,13 +62,19 @@ class BayesSHAP(Explainer):
     _default_ceiling = 2_000
 
     def _pieces(
-        self, nb: Neighbourhood, goals: Goals, options: Options, history: History
+        self,
+        nb: Neighbourhood,
+        goals: Goals,
+        options: Options,
+        history: History,
+        *,
+        in_turn: bool,
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
         if options.kernel is not None or not options.robust:
             msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
             msg += "recipe='paper'"
             raise InputError(msg)
-        if self._rotates(nb, options) and not self._enumerates(nb, goals, options, history):
+        if in_turn and not self._enumerates(nb, goals, options, history):
             return self._rotated(nb, goals, options, history)
         options, why, may_switch = self._posterior(options, goals, nb)
         if options.posterior == "gp" and options.paper and isinstance(options.sampler, Focused):
@@ -92,11 +97,14 @@ class BayesSHAP(Explainer):
 
     # -- tables: one background row per query ----------------------------------------------------
 
-    @staticmethod
-    def _rotates(nb: Neighbourhood, o: Options) -> TypeGuard[TabularNeighbourhood]:
-        """Whether background rows take turns: a table with several, and nothing else asked for."""
+    def _in_turn(self, nb: Neighbourhood, options: Options) -> bool:
+        """Whether background rows take turns: a table with several, and nothing else asked for.
+
+        A sampler of the user's choice chooses coalitions, each asked on every background row.
+        """
         several = isinstance(nb, TabularNeighbourhood) and len(nb.background_weights) > 1
-        return several and not o.paper and isinstance(o.posterior, str)
+        default = options.sampler in ("auto", "paired", Paired())
+        return several and default and not options.paper and isinstance(options.posterior, str)
 
     def _enumerates(self, nb: Neighbourhood, goals: Goals, o: Options, h: History) -> bool:
         """Whether every coalition is asked on every background row: if wanted, or if cheap.
@@ -118,8 +126,9 @@ class BayesSHAP(Explainer):
         return d > 1 and not o.noisy and (coalitions_of(d) - 1) * n + 1 <= cheap
 
     def _rotated(
-        self, nb: TabularNeighbourhood, goals: Goals, o: Options, history: History
+        self, nb: Neighbourhood, goals: Goals, o: Options, history: History
     ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
+        assert isinstance(nb, TabularNeighbourhood)  # noqa: S101 - see `_in_turn`
         why: tuple[str, ...] = ()
         if o.posterior == "auto":
             d, ceiling = int(nb.active.sum()), goals.ceiling[0] or self._default_ceiling
@@ -127,14 +136,6 @@ class BayesSHAP(Explainer):
             o, why = replace(o, posterior=choice.posterior), (choice.why,)
         design = BackgroundDesign(nb, replace(o, sampler=Paired()), self._context, history)
         return design, BackgroundEstimator(design), None, why
-
-    def _check_sampler(self, nb: Neighbourhood, options: Options) -> None:
-        known = options.sampler in ("auto", "paired", "exhaustive", Paired())
-        if not known and self._rotates(nb, options):
-            msg = f"sampler={options.sampler_name!r} chooses coalitions for one background; here "
-            msg += f"each query has its own of {len(nb.background_weights):,} background rows. "
-            msg += "Leave sampler out, or use cx.Tabular(X, background=1)"
-            raise InputError(msg)
 
     def _posterior(
         self, o: Options, goals: Goals, nb: Neighbourhood
@@ -171,6 +172,6 @@ class BayesSHAP(Explainer):
         notes += super()._notes(nb, options)
         if options.background_uncertainty:
             notes.append("intervals include that the background rows are a sample")
-        elif self._rotates(nb, options):
+        elif self._in_turn(nb, options):
             notes.append("intervals include coalitions and background rows that were not asked")
         return tuple(notes)

@@ -60,7 +60,8 @@ class CoalitionProcess(ProcessEstimator):
     @property
     def minimum(self) -> int:
         """A few coalitions are enough to say something, with wide intervals."""
-        return int(min(4 + self.design.repeat_cost, self.design.everything))
+        d = self.design
+        return int(min(d.end_queries + d.repeat_cost + 2 * d.query_cost, d.everything))
 
     @property
     def functional(self) -> Functional:
