@@ -7,7 +7,8 @@ from sklearn.ensemble import RandomForestRegressor
 import credex as cx
 from credex.designs.background import BackgroundDesign, pair_scale
 from credex.designs.design import Context
-from credex.errors import InputError, ModelRaisedError
+from credex.designs.samplers import Paired
+from credex.errors import ModelRaisedError
 from credex.history import History
 from credex.options import Options
 from tests.strategies import Counting, FailsAfter, numbers
@@ -128,11 +129,13 @@ def test_background_rows_keep_their_share_until_there_are_no_more():
         assert min(wanted - 1, 20) <= base <= min(wanted + 2, 20)
 
 
-def test_there_is_nothing_for_a_sampler_to_choose():
-    with pytest.raises(InputError, match="no sampler"):
-        design().fresh_stream(History())
-    with pytest.raises(InputError, match="own of 60 background rows"):
-        cx.BayesSHAP(forest, X, sampler="random").explain(X[0])
+def test_a_sampler_of_the_users_choice_asks_each_coalition_on_every_row():
+    explainer = cx.BayesSHAP(forest, X[:10])
+    e = explainer.explain(X[0], queries=300, sampler="random", posterior="linear")
+    n_coalitions = e.history.rows.n
+    assert e.n_queries == 10 * n_coalitions + 10 + 1
+    assert e.sampler == "random"
+    assert explainer.explain(X[0], queries=300, sampler=Paired()).sampler == ("paired")
 
 
 # -- cutting a run -------------------------------------------------------------------------------
