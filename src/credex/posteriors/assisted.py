@@ -2,8 +2,8 @@
 
 **The surrogate** is a Gaussian process over model inputs. The inputs are hybrid rows: the instance
 where a mask is on, a background row elsewhere. Numbers enter as ranks among the background rows,
-categories as equal or not. With k_j = exp(−θ·|Δ_j|) the kernel adds interactions of up to three
-features,
+categories as equal or not. With k_j the similarity of two values of feature j, the kernel adds
+interactions of up to three features,
 
     k(u, u') = 1 + Σ_j a_j k_j + w₂ Σ_{i<j} a_i a_j k_i k_j + w₃ Σ_{i<j<l} a_i a_j a_l k_i k_j k_l,
 
@@ -30,15 +30,22 @@ __all__ = [
     "Correction",
     "Functional",
     "InputSpace",
+    "Sample",
     "Surrogate",
     "combine",
     "fit_kernel",
 ]
 
-DECAY = 2.0
-"""θ, the rate at which similarity falls with the distance in ranks.
+SMOOTH_SHARE = 0.9
+"""Share of the smooth part in a similarity; the rough rest is for jumps, as trees have them.
 
-Fitting one rate per feature gave the same errors (six tables, 100 and 300 rows) and narrower
+Nine tables, 100 to 2,000 rows: 0.87 to 0.95 of the error of the rough part alone.
+"""
+
+SMOOTH_LENGTH, ROUGH_LENGTH = 0.7, 0.5
+"""Distances in ranks at which similarity has mostly gone.
+
+Fitting one length per feature gave the same errors (six tables, 100 and 300 rows) and narrower
 intervals that held less often.
 """
 
@@ -59,6 +66,12 @@ JITTER = 1e-10
 
 CHUNK_ROWS = 4_096
 """Rows whose kernel features are made at a time."""
+
+MAX_DEGREE = 4
+"""Functions of each column whose means a sample of background rows is calibrated to."""
+
+ROWS_PER_FUNCTION = 8
+"""Sampled rows for each such function, at least."""
 
 NODES = ((0.5 - 0.5 / np.sqrt(3.0), 0.5), (0.5 + 0.5 / np.sqrt(3.0), 0.5))
 """Two Gauss-Legendre nodes on [0, 1] and their weights: exact for triples."""
@@ -98,6 +111,62 @@ class InputSpace:
             step = (u != v).astype(np.float64) if self.categorical[j] else np.abs(u - v)
             out = step if out is None else out + step
         return np.asarray(out)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Rows ``(n, p)`` that stand for a background, with weights ``(n,)``.
+
+    ``auxiliary (n, q)`` are functions of single columns whose means over the whole background the
+    weights give exactly (a survey's calibration); ``left_out`` is the share of other rows.
+    """
+
+    rows: Floats
+    weights: Floats
+    auxiliary: Floats | None = None
+    left_out: float = 0.0
+
+    @classmethod
+    def calibrated(
+        cls, background: Floats, weights: Floats, chosen: Ints, *, categorical: Masks
+    ) -> Sample:
+        """Rows ``chosen`` of a weighted background, drawn in proportion to the weights."""
+        rows, size = background[chosen], len(chosen)
+        degree = min(MAX_DEGREE, size // (ROWS_PER_FUNCTION * rows.shape[1]))
+        every: list[Floats] = []
+        auxiliary: list[Floats] = []
+        for j in range(rows.shape[1] if degree else 0):
+            if categorical[j]:
+                codes, counts = np.unique(rows[:, j], return_counts=True)
+                common = codes[np.argsort(-counts, kind="stable")[:degree]]
+                auxiliary.append((rows[:, j, None] == common).astype(np.float64))
+                every.append(np.array([weights @ (background[:, j] == code) for code in common]))
+            else:
+                auxiliary.append(_polynomials(rows[:, j], degree))
+                every.append(weights @ _polynomials(background[:, j], degree))
+        if not auxiliary:
+            return cls(rows, np.full(size, 1.0 / size), None, 1.0 - size / len(background))
+        known = np.column_stack(auxiliary)
+        off = np.concatenate(every) - known.mean(axis=0)
+        known -= known.mean(axis=0)
+        shift = np.linalg.lstsq(known.T, off, rcond=None)[0]
+        return cls(rows, 1.0 / size + shift, known, 1.0 - size / len(background))
+
+    def variance(self, by_row: Floats) -> Floats:
+        """Covariance ``(d, d, k)`` of the mean of ``by_row (n, d, k)`` as an estimate for all."""
+        n, left = len(by_row), by_row - by_row.mean(axis=0)
+        q = 0
+        if self.auxiliary is not None:
+            flat, q = left.reshape(n, -1), self.auxiliary.shape[1]
+            fitted = self.auxiliary @ np.linalg.lstsq(self.auxiliary, flat, rcond=None)[0]
+            left = (flat - fitted).reshape(left.shape)
+        outer = np.einsum("nik,njk->ijk", left, left, optimize=True)
+        return np.asarray(self.left_out / n / max(n - 1 - q, 1) * outer)
+
+
+def _polynomials(rank: Floats, degree: int) -> Floats:
+    """Legendre polynomials of ranks, −1 if missing, without the constant."""
+    return np.asarray(np.polynomial.legendre.legvander(2.0 * rank - 1.0, degree)[:, 1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +212,7 @@ class AnovaKernel:
         """Covariances ``(n, m)`` of rows ``a`` and ``b``."""
         one, two, three = (np.zeros((len(a), len(b))) for _ in range(3))
         for j in self.relevant:
-            h = self.amplitudes[j] * np.exp(-DECAY * space.distance(int(j), a, b))
+            h = self.amplitudes[j] * similarity(space.distance(int(j), a, b))
             one += h
             if self.pairs > 0:
                 square = h * h
@@ -187,7 +256,7 @@ class AnovaKernel:
         """Yield terms ``(n, m)`` that add up to each feature's Shapley values, row by row."""
 
         def similar(j: int, rows: Floats) -> Floats:
-            return np.asarray(self.amplitudes[j] * np.exp(-DECAY * space.distance(j, rows, basis)))
+            return np.asarray(self.amplitudes[j] * similarity(space.distance(j, rows, basis)))
 
         features = self.relevant.tolist()
         on, off = [similar(j, x) for j in features], [similar(j, background) for j in features]
@@ -199,6 +268,15 @@ class AnovaKernel:
                 rest = one - mixed[i]
                 others = 1.0 + self.pairs * rest + self.triples * (two - mixed[i] * rest)
                 yield j, share * (on[i] - off[i]) * others
+
+
+def similarity(distance: Floats) -> Floats:
+    """Correlation of two values of a feature: Matérn 3/2 with a share of Matérn 1/2."""
+    steps = np.sqrt(3.0) / SMOOTH_LENGTH * distance
+    smooth = (1.0 + steps) * np.exp(-steps)
+    return np.asarray(
+        SMOOTH_SHARE * smooth + (1.0 - SMOOTH_SHARE) * np.exp(-distance / ROUGH_LENGTH)
+    )
 
 
 def _combine(one: Floats, two: Floats, three: Floats, pairs: float, triples: float) -> Floats:
@@ -225,9 +303,7 @@ def fit_kernel(space: InputSpace, rows: Floats, y: Floats, seed: int) -> AnovaKe
         kept = np.sort(spawn(seed, Purpose.KERNEL_ROWS, n).permutation(n)[:MAX_FIT_ROWS])
         rows, y, n = rows[kept], y[kept], MAX_FIT_ROWS
     i, j = np.triu_indices(n, 1)
-    similar = np.exp(
-        -DECAY * np.stack([space.pairwise(f, rows[i], rows[j]) for f in range(d)])
-    )  # (d, pairs of rows)
+    similar = similarity(np.stack([space.pairwise(f, rows[i], rows[j]) for f in range(d)]))
     start = np.concatenate([np.full(d, -np.log(d)), np.log([0.3, 0.3, 0.05])])
     sd = np.concatenate([np.full(d, 2.0), [2.0, 2.0, 3.0]])
 
