@@ -29,7 +29,8 @@ FEW_SEEDS = 2  # of peers, and of runs with 20,000 rows
 
 
 INTRODUCTION = """\
-Error: root mean square over features and runs (3 instances × 4 seeds; peers and 20,000 rows 3 × 2) to the exact
+Error: root mean square over features and runs (3 instances × 4 seeds; 3 × 2 for peers and for
+20,000 rows) to the exact
 Shapley values over all background rows, divided by their mean size. Exact values come from every
 coalition on every row (d ≤ 10) or from shap's TreeExplainer with all rows. A dash: the peer takes
 more rows than that. Coverage: share of exact values inside the intervals, pooled over cases;
