@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credex.posteriors import assisted
-from credex.posteriors.assisted import DECAY, AnovaKernel, InputSpace, fit_kernel
+from credex.posteriors.assisted import AnovaKernel, InputSpace, fit_kernel, similarity
 from tests.games import shapley
 
 SPACES = {
@@ -34,12 +34,17 @@ def kernel_of(space, interactions, seed=0):
     return AnovaKernel(amplitudes, *INTERACTIONS[interactions], 0.01)
 
 
+def correlation(r):
+    """Matérn 3/2 of length 0.7 with a tenth of Matérn 1/2 of length 0.5."""
+    return 0.9 * (1 + 3**0.5 * r / 0.7) * np.exp(-(3**0.5) * r / 0.7) + 0.1 * np.exp(-r / 0.5)
+
+
 def by_definition(kernel, space, u, v):
     """k(u, v) as the module's docstring prints it, term by term."""
     h = []
     for j, columns in enumerate(space.columns):
         steps = [float(u[c] != v[c]) if space.categorical[c] else abs(u[c] - v[c]) for c in columns]
-        h.append(kernel.amplitudes[j] * np.exp(-DECAY * sum(steps)))
+        h.append(kernel.amplitudes[j] * np.prod([correlation(r) for r in steps]))
     out = 1.0
     for weight, order in ((1.0, 1), (kernel.pairs, 2), (kernel.triples, 3)):
         out += weight * sum(np.prod(c) for c in combinations(h, order))
@@ -57,18 +62,17 @@ def enumerated(kernel, space, x, b, basis):
     return shapley(table), table[0]
 
 
-def test_distances_of_numbers_missing_values_categories_and_groups():
+def test_similarities_of_numbers_missing_values_categories_and_groups():
     space = InputSpace(((0,), (1,), (0, 1)), np.array([False, True]))
     a = np.array([[0.25, 2.0], [-1.0, 0.0]])
     b = np.array([[1.0, 2.0], [-1.0, 7.0], [0.5, 0.0]])
     assert space.d == 3
-    np.testing.assert_array_equal(space.distance(0, a, b), [[0.75, 1.25, 0.25], [2.0, 0.0, 1.5]])
-    np.testing.assert_array_equal(space.distance(1, a, b), [[0, 1, 1], [1, 1, 0]])
-    np.testing.assert_array_equal(
-        space.distance(2, a, b), space.distance(0, a, b) + space.distance(1, a, b)
-    )
-    for j in range(3):
-        np.testing.assert_array_equal(space.pairwise(j, a, b[:2]), np.diag(space.distance(j, a, b)))
+    numbers = correlation(np.array([[0.75, 1.25, 0.25], [2.0, 0.0, 1.5]]))
+    words = correlation(np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
+    for j, expected in enumerate((numbers, words, numbers * words)):
+        np.testing.assert_allclose(space.similar(j, a[:, None], b), expected, rtol=1e-14)
+        np.testing.assert_allclose(space.similar(j, a, b[:2]), np.diag(expected[:, :2]), rtol=1e-14)
+    np.testing.assert_array_equal(similarity(np.zeros(3)), 1.0)
 
 
 @pytest.mark.parametrize("interactions", INTERACTIONS)

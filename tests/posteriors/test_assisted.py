@@ -207,7 +207,7 @@ def test_the_covariance_holds_sampling_and_what_is_left_of_the_bias(bias):
     left = covariance[:, :, 0] - influence @ influence.T
     difference = ((c.influence - c.surrogate) ** 2).sum(axis=1).mean()
     square = max((c.value**2).mean() - difference, 0.0)
-    square += np.sqrt(2 / d) * (square + difference)
+    square += 0.5 * np.sqrt(2 / d) * (square + difference)
     np.testing.assert_allclose(np.diag(left), (1 - lam) ** 2 * square, atol=1e-10)
     np.testing.assert_allclose(left.sum(axis=0), 0, atol=1e-10)  # the sum is known
     assert np.linalg.eigvalsh(covariance[:, :, 0]).min() > -1e-10

@@ -34,6 +34,7 @@ __all__ = [
     "Surrogate",
     "combine",
     "fit_kernel",
+    "similarity",
 ]
 
 SMOOTH_SHARE = 0.9
@@ -80,9 +81,18 @@ MIDPOINT = ((0.5, 1.0),)
 """One node: exact for pairs."""
 
 
+def similarity(distance: Floats) -> Floats:
+    """Correlation of two values of a feature: Matérn 3/2 with a share of Matérn 1/2."""
+    steps = np.sqrt(3.0) / SMOOTH_LENGTH * distance
+    smooth = (1.0 + steps) * np.exp(-steps)
+    return np.asarray(
+        SMOOTH_SHARE * smooth + (1.0 - SMOOTH_SHARE) * np.exp(-distance / ROUGH_LENGTH)
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class InputSpace:
-    """Distances between encoded rows, feature by feature.
+    """Similarities of encoded rows, feature by feature.
 
     ``columns`` are the positions of each feature's columns among the p encoded ones;
     ``categorical (p,)`` says which hold codes that are equal or not.
@@ -96,20 +106,16 @@ class InputSpace:
         """Number of features."""
         return len(self.columns)
 
-    def distance(self, feature: int, a: Floats, b: Floats) -> Floats:
-        """Distances ``(n, m)`` in one feature between rows ``a (n, p)`` and ``b (m, p)``."""
-        return self._sum(feature, a[:, None, :], b[None, :, :])
+    def similar(self, feature: int, a: Floats, b: Floats) -> Floats:
+        """Similarities in one feature, in [0, 1], of rows ``a (…, p)`` and ``b (…, p)``.
 
-    def pairwise(self, feature: int, a: Floats, b: Floats) -> Floats:
-        """Distances ``(n,)`` in one feature between rows ``a (n, p)`` and ``b (n, p)``."""
-        return self._sum(feature, a, b)
-
-    def _sum(self, feature: int, a: Floats, b: Floats) -> Floats:
+        A group's is the product over its columns.
+        """
         out: Floats | None = None
         for j in self.columns[feature]:
             u, v = a[..., j], b[..., j]
             step = (u != v).astype(np.float64) if self.categorical[j] else np.abs(u - v)
-            out = step if out is None else out + step
+            out = similarity(step) if out is None else out * similarity(step)
         return np.asarray(out)
 
 
@@ -212,7 +218,7 @@ class AnovaKernel:
         """Covariances ``(n, m)`` of rows ``a`` and ``b``."""
         one, two, three = (np.zeros((len(a), len(b))) for _ in range(3))
         for j in self.relevant:
-            h = self.amplitudes[j] * similarity(space.distance(int(j), a, b))
+            h = self.amplitudes[j] * space.similar(int(j), a[:, None], b)
             one += h
             if self.pairs > 0:
                 square = h * h
@@ -256,7 +262,7 @@ class AnovaKernel:
         """Yield terms ``(n, m)`` that add up to each feature's Shapley values, row by row."""
 
         def similar(j: int, rows: Floats) -> Floats:
-            return np.asarray(self.amplitudes[j] * similarity(space.distance(j, rows, basis)))
+            return np.asarray(self.amplitudes[j] * space.similar(j, rows[:, None], basis))
 
         features = self.relevant.tolist()
         on, off = [similar(j, x) for j in features], [similar(j, background) for j in features]
@@ -268,15 +274,6 @@ class AnovaKernel:
                 rest = one - mixed[i]
                 others = 1.0 + self.pairs * rest + self.triples * (two - mixed[i] * rest)
                 yield j, share * (on[i] - off[i]) * others
-
-
-def similarity(distance: Floats) -> Floats:
-    """Correlation of two values of a feature: Matérn 3/2 with a share of Matérn 1/2."""
-    steps = np.sqrt(3.0) / SMOOTH_LENGTH * distance
-    smooth = (1.0 + steps) * np.exp(-steps)
-    return np.asarray(
-        SMOOTH_SHARE * smooth + (1.0 - SMOOTH_SHARE) * np.exp(-distance / ROUGH_LENGTH)
-    )
 
 
 def _combine(one: Floats, two: Floats, three: Floats, pairs: float, triples: float) -> Floats:
@@ -303,7 +300,7 @@ def fit_kernel(space: InputSpace, rows: Floats, y: Floats, seed: int) -> AnovaKe
         kept = np.sort(spawn(seed, Purpose.KERNEL_ROWS, n).permutation(n)[:MAX_FIT_ROWS])
         rows, y, n = rows[kept], y[kept], MAX_FIT_ROWS
     i, j = np.triu_indices(n, 1)
-    similar = similarity(np.stack([space.pairwise(f, rows[i], rows[j]) for f in range(d)]))
+    similar = np.stack([space.similar(f, rows[i], rows[j]) for f in range(d)])
     start = np.concatenate([np.full(d, -np.log(d)), np.log([0.3, 0.3, 0.05])])
     sd = np.concatenate([np.full(d, 2.0), [2.0, 2.0, 3.0]])
 
@@ -439,9 +436,10 @@ def combine(
 
     φ + c is unbiased, φ alone has less variance. Over the features, the mean square of c beyond
     its sampling variance measures the surrogate's bias b²; φ + λc with λ from b² and the variances
-    has the least mean square error. Half a standard error is added to b², which few features cannot
-    measure well (none: 0.93 covered at 100 rows), and what is left of the bias, (1 − λ)²b², is part of the covariance. All outputs
-    (of standard deviations ``spread``) share one λ, so that importances of probabilities add up.
+    has the least mean square error. Half a standard error is added to b², which few features
+    cannot measure well (without it 0.93 were covered at 100 rows), and what is left of the bias,
+    (1 − λ)²b², is part of the covariance. All outputs (of standard deviations ``spread``) share one
+    λ, so that importances of probabilities add up.
 
     Returns means ``(d, k)``, covariances ``(d, d, k)`` and the least effective number of units.
     """
