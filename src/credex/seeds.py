@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     KERNEL_ROWS = 61
     BASIS_ROWS = 67
     FUNCTIONAL_ROWS = 71
+    WARMING_ROWS = 73
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

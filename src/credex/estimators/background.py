@@ -12,12 +12,15 @@ from credex.estimators.forecast import Forecast, forecast_of, solve_forecast
 from credex.history import History
 from credex.posteriors import Belief, ErrorPosterior
 from credex.posteriors.assisted import (
+    BASIS_ROWS,
+    MAX_EXACT_ROWS,
     MAX_FIT_ROWS,
     AnovaKernel,
     Correction,
     InputSpace,
     Sample,
     Surrogate,
+    Warmed,
     combine,
     fit_kernel,
 )
@@ -26,12 +29,6 @@ from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Ints, Masks, Outputs
 
 __all__ = ["BackgroundEstimator"]
-
-MAX_EXACT_ROWS = 1_500
-"""Rows up to which the process is fitted to all of them; above, it has a basis of fewer rows."""
-
-BASIS_ROWS = 800
-"""Rows of that basis."""
 
 ADDITIVE_BASIS_ROWS = 300
 """Basis of the additive surrogate, whose functions are sums of curves of one feature each."""
@@ -81,6 +78,7 @@ class BackgroundEstimator(Estimator):
     """
 
     design: BackgroundDesign
+    warmed: Warmed | None = None
     _last: tuple[History, Fit | None] | None = None
 
     @property
@@ -155,7 +153,7 @@ class BackgroundEstimator(Estimator):
         origin = np.concatenate([base, np.repeat(d.pair_rows(0, n_pairs), 2)])
         on = np.ones((len(masks), len(d.active)), dtype=np.bool_)
         on[:, d.active] = masks
-        rows = np.where(on[:, self._feature_of], x, background[origin])
+        rows = np.where(on[:, self.design.neighbourhood.feature_of], x, background[origin])
         return Asked(
             np.concatenate([x, rows]),
             np.concatenate([np.asarray(h.full)[None], y]),
@@ -164,14 +162,6 @@ class BackgroundEstimator(Estimator):
             1 + np.arange(n_base),
             d.base_weights(base),
         )
-
-    @property
-    def _feature_of(self) -> Ints:
-        members = self.design.neighbourhood.members
-        out = np.empty(sum(map(len, members)), dtype=np.int64)
-        for feature, columns in enumerate(members):
-            out[list(columns)] = feature
-        return out
 
     @property
     def _space(self) -> InputSpace:
@@ -193,10 +183,11 @@ class BackgroundEstimator(Estimator):
         if n_base < min(2, self.design.n_background) or n_pairs < LEAST_PAIRS:
             return None
         asked = self._asked(h)
-        middle, spread = asked.y.mean(axis=0), asked.y.std(axis=0)
+        rest = asked.y if self.warmed is None else asked.y - self.warmed.predict(asked.rows)
+        middle, spread = rest.mean(axis=0), rest.std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
-        y = (asked.y - middle) / spread
-        fit = self._corrected(asked, self._surrogates(asked, y), middle, spread)
+        surrogates = self._surrogates(asked, (rest - middle) / spread)
+        fit = self._corrected(asked, surrogates, middle, spread)
         belief = self._with_prior(_with_noise_of_full(fit.belief, h), fit.error)
         return replace(fit, belief=belief, base=h.full - belief.mean.sum(axis=0))
 
@@ -271,7 +262,7 @@ class BackgroundEstimator(Estimator):
         rng = spawn(int(self.options.seed), Purpose.BASIS_ROWS, self.d)
         features = rng.random((size, len(self.design.active))) < rng.random((size, 1))
         rows = background[rng.integers(len(background), size=size)]
-        return np.where(features[:, self._feature_of], x, rows)
+        return np.where(features[:, self.design.neighbourhood.feature_of], x, rows)
 
     def _corrected(
         self,
@@ -282,15 +273,19 @@ class BackgroundEstimator(Estimator):
     ) -> Fit:
         """Correct the surrogates' Shapley values by what left-out units say of their error.
 
-        ``middle`` and ``spread (k,)`` are mean and standard deviation of the outputs.
+        ``middle`` and ``spread (k,)`` are mean and standard deviation of what the surrogates fit:
+        the outputs, or what `Warmed` leaves of them.
         """
         d, m, k = self.d, len(asked.pairs), asked.y.shape[1]
         n_base, n_rows = len(asked.base), self.design.n_background
         x = self.design.neighbourhood.encoded[0]
         sample = self._rows(len(asked.y))
         background, weights = sample.rows, sample.weights
-        phi, base_value = np.zeros((d, k)), middle.copy()
         by_row, base_by_row = np.zeros((len(weights), d, k)), np.zeros((len(weights), k))
+        if self.warmed is not None:
+            by_row, base_by_row = self.warmed.shapley(x, sample)
+            by_row = by_row[:, self.design.active]
+        phi, base_value = np.einsum("n,ndk->dk", weights, by_row), middle + weights @ base_by_row
         sensitivity = np.zeros((d, len(asked.y)))
         pairs, base = np.empty((m, 2, k)), np.empty((n_base, k))
         for surrogate, part in fits:
@@ -308,42 +303,24 @@ class BackgroundEstimator(Estimator):
         if thin == 0.0:  # every background row was asked: the mean is known
             base_value = (asked.base_weights / n_rows) @ asked.y[asked.base]
         total = asked.y[0] - base_value
-        per_pair = pair_scale(d) * (asked.masks - asked.masks.mean(axis=1, keepdims=True))
-        corrections = []
-        halves = 0.5 * (pairs[:, 0] - pairs[:, 1])
-        for j in range(k):
-            each = (per_pair * halves[:, j : j + 1]).T  # (d, m): an unbiased estimate each
-            own = each.mean(axis=1)
-            on_pairs = (each - own[:, None]) / max(m - 1, 1)
-            on_base = np.broadcast_to(
-                -thin * (weighted[:, j] - weighted[:, j].mean()) / max(n_base - 1, 1) / d,
-                (d, n_base),
-            )
-            refit = np.einsum("dmq,mq->dm", sensitivity[:, asked.pairs], pairs[:, :, j])
-            refit_base = sensitivity[:, asked.base] * base[:, j]
-            corrections.append(
-                Correction(
-                    own + (total[j] - phi[:, j].sum()) / d,
-                    np.concatenate([on_pairs, on_base], axis=1),
-                    np.concatenate([refit, refit_base], axis=1),
-                )
-            )
+        corrections = self._corrections(asked, pairs, base, sensitivity)
+        corrections = [
+            replace(c, value=c.value + (total[j] - phi[:, j].sum()) / d)
+            for j, c in enumerate(corrections)
+        ]
         means, scales, dof = combine(phi, corrections, spread)
         means += (total - means.sum(axis=0)) / d  # adds up to f(x) − base as reported
         alike = np.ptp(asked.y, axis=0) == 0
         means[:, alike], base_value[alike] = 0.0, asked.y[0, alike]
-        population = self.options.background_uncertainty
-        base_sd = (
-            (1.0 if population else thin)
-            * weighted.std(axis=0, ddof=min(1, n_base - 1))
-            / np.sqrt(n_base)
-        )
+        base_sd = thin * weighted.std(axis=0, ddof=min(1, n_base - 1)) / np.sqrt(n_base)
         if sample.left_out > 0:
             scales += sample.variance(by_row)
             more = sample.variance(base_by_row[:, None])[0, 0]
             base_sd, scales = np.sqrt(base_sd**2 + more), scales + more / d**2
-        if population:
+        if self.options.background_uncertainty:
             scales += _variance_of_mean(by_row, weights, self.design.weights)
+            more = _variance_of_mean(base_by_row[:, None], weights, self.design.weights)[0, 0]
+            base_sd = np.sqrt(base_sd**2 + more)
         difference = 0.5 * (asked.y[asked.pairs[:, 0]] - asked.y[asked.pairs[:, 1]])
         left = difference - (asked.masks - 0.5) @ means
         rss = (left**2).sum(axis=0)
@@ -355,6 +332,30 @@ class BackgroundEstimator(Estimator):
             r_squared(rss, (difference**2).sum(axis=0)),
             len(asked.y),
         )
+
+    def _corrections(
+        self, asked: Asked, pairs: Floats, base: Floats, sensitivity: Floats
+    ) -> list[Correction]:
+        """What residuals of pairs ``(m, 2, k)`` and of base rows ``(b, k)`` say of each output."""
+        d, m, n_base = self.d, len(pairs), len(base)
+        weighted, thin = base * asked.base_weights[:, None], self._thinned(n_base)
+        per_pair = pair_scale(d) * (asked.masks - asked.masks.mean(axis=1, keepdims=True))
+        out = []
+        for j in range(base.shape[1]):
+            half = 0.5 * (pairs[:, 0, j] - pairs[:, 1, j])
+            each = (per_pair * half[:, None]).T  # (d, m): an unbiased estimate each
+            own = each.mean(axis=1)
+            on_pairs = (each - own[:, None]) / max(m - 1, 1)
+            on_base = np.broadcast_to(
+                -thin * (weighted[:, j] - weighted[:, j].mean()) / max(n_base - 1, 1) / d,
+                (d, n_base),
+            )
+            refit = np.einsum("dmq,mq->dm", sensitivity[:, asked.pairs], pairs[:, :, j])
+            refit_base = sensitivity[:, asked.base] * base[:, j]
+            influence = np.concatenate([on_pairs, on_base], axis=1)
+            surrogate = np.concatenate([refit, refit_base], axis=1)
+            out.append(Correction(own, influence, surrogate))
+        return out
 
     def _thinned(self, n_base: int) -> float:
         """Finite-population factor of the base value's deviation; noise never averages out."""

@@ -146,6 +146,15 @@ class TabularNeighbourhood:
         table = self._training.background.take(needed).append(self._x)
         return compose(table, masks[:, self._features.feature_of], at.reshape(-1))
 
+    def background_hybrids(self, masks: Masks, first: Ints, second: Ints) -> tuple[Native, Floats]:
+        """Return n model rows of two background rows each, and the same encoded ``(n, p)``.
+
+        ``masks (n, d)`` are on where a feature comes from row ``first``, off for ``second (n,)``.
+        """
+        cells = np.where(masks[:, self._features.feature_of], first[:, None], second[:, None])
+        encoded = np.take_along_axis(self.encoded[1], cells, axis=0)
+        return self._training.background.gather(cells, second, {}), encoded
+
     @cached_property
     def encoded(self) -> tuple[Floats, Floats]:
         """The instance ``(1, p)`` and the background ``(B, p)`` as ranks and codes.
@@ -169,6 +178,11 @@ class TabularNeighbourhood:
     def categorical(self) -> Masks:
         """``(p,)`` columns whose encoded values are codes."""
         return ~np.array(self._features.ordered, dtype=np.bool_)
+
+    @property
+    def feature_of(self) -> Ints:
+        """``(p,)`` feature of each column."""
+        return self._features.feature_of
 
     @property
     def members(self) -> tuple[tuple[int, ...], ...]:

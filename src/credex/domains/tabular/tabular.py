@@ -177,6 +177,11 @@ class Tabular:
         training = self._training if cohort is None else self._cohort(cohort)
         return TabularNeighbourhood(training, instance, row.label)
 
+    def at_background(self) -> TabularNeighbourhood:
+        """Return the neighbourhood of the first background row."""
+        first = self._training.background.take(np.zeros(1, dtype=np.int64))
+        return TabularNeighbourhood(self._training, first, None)
+
     def _cohort(self, cohort: Any) -> Training:
         try:
             return self._cohorts[plain(cohort)]
