@@ -174,3 +174,18 @@ def test_chosen_pairs_are_never_taken_for_a_random_sample(posterior):
     assert ex.refine(e, queries=80, posterior="gp", sampler="focused").n_queries > e.n_queries
     paired = ex.explain(queries=40, posterior="linear")
     assert ex.refine(paired, queries=80, posterior="gp", sampler="focused").posterior == "gp"
+
+
+def test_calibrate_says_what_it_asks_before_it_asks(capsys):
+    seen = []
+
+    def model(z):
+        seen.append((len(z), capsys.readouterr().err))
+        return V(z)
+
+    cx.BayesSHAP(model, cx.Masks(14)).calibrate(progress=True)
+    assert "measuring the cost of a query" in seen[0][1]
+    assert "0/66" in seen[0][1]
+    assert sum(n for n, _ in seen) <= 66 + 2  # f(x) is asked again as a check
+    cx.BayesSHAP(model, cx.Masks(14)).calibrate()
+    assert capsys.readouterr().err == ""  # not a terminal

@@ -21,7 +21,7 @@ from credex.options import Options
 from credex.run import Run, drive
 from credex.stopping import Goals
 
-__all__ = ["Job", "explain_batch"]
+__all__ = ["Job", "explain_batch", "progress_bar"]
 
 Item = Explanation | Failure | None
 
@@ -142,7 +142,7 @@ def explain_batch(
     threads = workers == "threads" or (workers == "auto" and shares_rows)
     queue = job.queue({} if before.shared is None else before.shared)
     how, complete = "one worker", True
-    with _bar(n, n - len(todo), progress=progress) as bar:
+    with progress_bar("explaining", n, n - len(todo), progress=progress) as bar:
         batch = _Batch(job, on_error, [*done], before.begun, bar.update)
         try:
             if n_workers == 1:
@@ -245,9 +245,9 @@ def _check_arguments(on_error: str, workers: str, start: object, n_jobs: object)
         raise InputError(f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}")
 
 
-def _bar(total: int, initial: int, *, progress: bool | None) -> Any:
-    """Return a progress bar: by default on a terminal, nothing in a pipe."""
+def progress_bar(what: str, total: int, initial: int = 0, *, progress: bool | None) -> Any:
+    """Return a progress bar over rows: by default on a terminal, nothing in a pipe."""
     from tqdm import tqdm
 
     quiet = None if progress is None else not progress
-    return tqdm(total=total, initial=initial, desc="explaining", unit="row", disable=quiet)
+    return tqdm(total=total, initial=initial, desc=what, unit="row", disable=quiet)

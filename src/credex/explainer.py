@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
-from credex.batch import Job, explain_batch
+from credex.batch import Job, explain_batch, progress_bar
 from credex.errors import BudgetError, InputError, check_count, check_positive
 from credex.estimators.forecast import Forecast
 from credex.explainer_base import Case, ExplainerBase
@@ -190,18 +190,24 @@ class Explainer(ExplainerBase):
             progress=progress,
         )
 
-    def calibrate(self, x: Any = None, *, cohort: Any = None) -> Self:
+    def calibrate(self, x: Any = None, *, cohort: Any = None, progress: bool | None = None) -> Self:
         """Measure the cost of a query, once, and return an explainer that knows it.
 
         ``posterior="auto"`` then takes the Gaussian process where fewer queries pay. Asks the
-        model for a few coalitions of ``x``; give ``query_seconds=`` yourself to save that.
+        model twice for 32 perturbations of ``x``, more if a fit takes more; a bar (``progress``; by
+        default on a terminal only) says how many model rows that is, before they are asked. Give
+        ``query_seconds=`` yourself to save them.
         """
         run = self._begin(Case(x, cohort), Goals(), self.options, self._queue(self.options))
         queries = min(run.plan.ceiling, max(run.estimator.minimum, CALIBRATION))
-        seconds = []
-        for _ in range(2):  # the first call of a model is often slow
-            e = self.explain(x, queries=queries, cohort=cohort, posterior="linear", sampler="auto")
-            seconds.append(e.model_seconds / max(e.n_queries, 1))
+        seconds, rows = [], 2 * queries * run.design.rows_per_query
+        with progress_bar("measuring the cost of a query", rows, progress=progress) as bar:
+            for _ in range(2):  # the first call of a model is often slow
+                e = self.explain(
+                    x, queries=queries, cohort=cohort, posterior="linear", sampler="auto"
+                )
+                seconds.append(e.model_seconds / max(e.n_queries, 1))
+                bar.update(e.n_model_rows)
         known = copy.copy(self)
         known.options = replace(self.options, query_seconds=max(min(seconds), 1e-9))
         return known
