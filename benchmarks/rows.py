@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from sklearn import datasets, ensemble
 
 import credex as cx
-from benchmarks.row_cases import CHOSEN, REPORTED, Case, build
+from benchmarks.row_cases import CHOSEN, REPORTED, Case, build, by_trees, single
 from benchmarks.timing import publish, table
 
 BUDGETS = (100, 300, 1_000, 2_000, 20_000)
@@ -291,6 +292,28 @@ def verdicts(cells: dict[Key, Cell], names: tuple[str, ...], budgets: tuple[int,
     return "\n".join(out)
 
 
+def batch(n: int) -> str:
+    """``n`` rows of a forest: model rows, error, coverage and speed, with and without `warmed`."""
+    X, y = datasets.load_diabetes(return_X_y=True)
+    X = single(X)
+    model = ensemble.RandomForestRegressor(60, min_samples_leaf=2, random_state=0).fit(X, y)
+    truth, _ = by_trees(model, X, list(range(n)))
+    lines = []
+    for queries in (100, 300):
+        for label, rows in (("linear", 0), ("linear, warmed", 2_000)):
+            start = time.process_time()
+            explainer = cx.BayesSHAP(model.predict, X, posterior="linear")
+            explainer = explainer.warmed(rows) if rows else explainer
+            found = explainer.explain_many(X[:n], queries=queries, progress=False)
+            seconds = time.process_time() - start
+            error = np.sqrt(np.mean([((e.mean - t) ** 2).mean() for e, t in zip(found, truth)]))
+            held = np.mean([e.interval().covers(t).mean() for e, t in zip(found, truth)])
+            spent = (sum(e.n_model_rows for e in found) + rows) / n
+            figures = [f"{error / np.abs(truth).mean():.3f}", f"{held:.3f}", f"{n / seconds:.0f}"]
+            lines.append([label, f"{spent:.0f}", *figures])
+    return table(["", "model rows each", "error", "95 %", "rows/s"], lines)
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -314,6 +337,9 @@ def main() -> None:
         + lines(cells, chosen, budgets)
         + "\n\n"
         + coverage(cells, chosen, goals)
+        + "\n\n## A batch: rows of a forest (diabetes, 60 trees, 442 background rows)\n\n"
+        + "Model rows include those of `warmed`; rows/s of processor time include the model's.\n\n"
+        + batch(20 if quick else 400)
     )
     title = "Whole background: error and coverage by model rows"
     publish("rows", title, "make bench-rows", body, quick=quick)

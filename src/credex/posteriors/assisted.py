@@ -17,7 +17,7 @@ whatever the surrogate misses, and their spread gives the interval.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +66,7 @@ MAX_ITERATIONS = 15
 MIN_AMPLITUDE = 1e-7
 """Features with a smaller amplitude are left out of the products."""
 
-CHUNK_CELLS = 2_000_000
+CHUNK_CELLS = 400_000
 """Kernel values (rows × background rows × features) held at a time."""
 
 JITTER = 1e-10
@@ -223,15 +223,10 @@ class AnovaKernel:
 
     def between(self, space: InputSpace, a: Floats, b: Floats) -> Floats:
         """Covariances ``(n, m)`` of rows ``a`` and ``b``."""
-        one, two, three = (np.zeros((len(a), len(b))) for _ in range(3))
-        for j in self.relevant:
-            h = self.amplitudes[j] * space.similar(int(j), a[:, None], b)
-            one += h
-            if self.pairs > 0:
-                square = h * h
-                two += square
-                three += square * h
-        return _combine(one, two, three, self.pairs, self.triples)
+        terms = (
+            self.amplitudes[j] * space.similar(j, a[:, None], b) for j in self.relevant.tolist()
+        )
+        return self._of_terms(terms, (len(a), len(b)))
 
     def shapley(
         self,
@@ -250,29 +245,40 @@ class AnovaKernel:
         n, m, k = len(background), len(basis), coefficients.shape[1]
         phi, base = np.zeros((space.d, m)), np.zeros(m)
         by_row, base_by_row = np.zeros((n, space.d, k)), np.zeros((n, k))
-        for part in self._chunks(background, basis):
-            between = self.between(space, background, basis[part])
+        features = self.relevant.tolist()
+        step = max(CHUNK_CELLS // max(n * len(features), 1), 1)
+        for part in (slice(s, s + step) for s in range(0, m, step)):
+            near = basis[part]
+            on, off = (
+                [self.amplitudes[j] * space.similar(j, rows[:, None], near) for j in features]
+                for rows in (x, background)
+            )
+            between = self._of_terms(off, (n, len(near)))
             base[part] = weights @ between
             base_by_row += between @ coefficients[part]
-            for j, term in self._terms(space, x, background, basis[part]):
+            for j, term in self._terms(features, on, off):
                 phi[j, part] += weights @ term
                 by_row[:, j] += term @ coefficients[part]
         return Functional(phi, base, by_row, base_by_row)
 
-    def _chunks(self, background: Floats, basis: Floats) -> Iterator[slice]:
-        step = max(CHUNK_CELLS // max(len(background) * len(self.relevant), 1), 1)
-        return (slice(s, s + step) for s in range(0, len(basis), step))
+    def _of_terms(self, terms: Iterable[Floats], shape: tuple[int, int]) -> Floats:
+        """Covariances from the features' terms a_j k_j, each of this shape."""
+        one, two, three = (np.zeros(shape) for _ in range(3))
+        for h in terms:
+            one += h
+            if self.pairs > 0:
+                square = h * h
+                two += square
+                three += square * h
+        return _combine(one, two, three, self.pairs, self.triples)
 
     def _terms(
-        self, space: InputSpace, x: Floats, background: Floats, basis: Floats
+        self, features: list[int], on: list[Floats], off: list[Floats]
     ) -> Iterator[tuple[int, Floats]]:
         """Yield terms ``(n, m)`` that add up to each feature's Shapley values, row by row."""
-
-        def similar(j: int, rows: Floats) -> Floats:
-            return np.asarray(self.amplitudes[j] * space.similar(j, rows[:, None], basis))
-
-        features = self.relevant.tolist()
-        on, off = [similar(j, x) for j in features], [similar(j, background) for j in features]
+        if self.pairs == 0:
+            yield from ((j, a - b) for j, a, b in zip(features, on, off, strict=True))
+            return
         for t, share in NODES if self.triples > 0 else MIDPOINT:
             mixed = [t * a + (1 - t) * b for a, b in zip(on, off, strict=True)]
             one = np.sum(mixed, axis=0)
