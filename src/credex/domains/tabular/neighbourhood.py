@@ -114,11 +114,13 @@ class TabularNeighbourhood:
         """How many rows stand for how many."""
         return self._training.summary.note
 
-    @property
+    @cached_property
     def base_key(self) -> Hashable:
         """Equal for neighbourhoods with the same ``base_inputs``."""
-        dtypes = tuple(str(column.dtype) for column in self._with_first.columns)
-        return (*self._training.key, dtypes)
+        table = self._with_first
+        if table.block is not None:
+            return (*self._training.key, table.block.dtype)
+        return (*self._training.key, *(str(column.dtype) for column in table.columns))
 
     def base_inputs(self) -> Native:
         """Return the B background rows."""
