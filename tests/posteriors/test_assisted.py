@@ -146,8 +146,8 @@ def drawn(d, m, bias, seed, surrogate=0.1):
 
 
 def share(phi, corrections, spread):
-    """λ, which all features and outputs must have in common."""
-    mean, _, _ = combine(phi, corrections, spread)
+    """λ, which features of one size and all outputs must have in common."""
+    mean, _, _ = combine(phi, corrections, spread, np.ones_like(phi))
     shares = (mean - phi) / np.column_stack([c.value for c in corrections])
     np.testing.assert_allclose(shares, shares[0, 0], rtol=1e-9, atol=1e-12)
     return float(shares[0, 0])
@@ -156,7 +156,7 @@ def share(phi, corrections, spread):
 @pytest.mark.parametrize("d", [8, 40, 200])
 def test_corrections_that_are_noise_are_shrunk_the_more_features_say_so(d):
     found = [share(np.zeros((d, 1)), [drawn(d, 60, 0.0, s)], np.ones(1)) for s in range(40)]
-    noise = np.sqrt(2 / d)  # one standard error of the bias stays
+    noise = np.sqrt(2 / d)  # the bias is measured to about one standard error
     assert np.mean(found) < 1.35 * noise / (1 + noise) + 0.03
     assert max(found) < 0.75
 
@@ -192,7 +192,9 @@ def test_opposite_outputs_stay_opposite():
     c = drawn(5, 30, 0.5, 0)
     phi = np.random.default_rng(1).normal(size=(5, 1))
     opposite = Correction(-c.value, -c.influence, -c.surrogate)
-    mean, covariance, _ = combine(np.hstack([phi, -phi]), [c, opposite], np.full(2, 0.3))
+    mean, covariance, _ = combine(
+        np.hstack([phi, -phi]), [c, opposite], np.full(2, 0.3), np.ones((len(phi), 2))
+    )
     np.testing.assert_allclose(mean.sum(axis=1), 0, atol=1e-12)
     np.testing.assert_allclose(covariance[:, :, 0], covariance[:, :, 1], atol=1e-12)
 
@@ -202,14 +204,24 @@ def test_the_covariance_holds_sampling_and_what_is_left_of_the_bias(bias):
     d, c = 10, drawn(10, 40, bias, 3)
     phi = np.zeros((d, 1))
     lam = share(phi, [c], np.ones(1))
-    _, covariance, _ = combine(phi, [c], np.ones(1))
+    _, covariance, _ = combine(phi, [c], np.ones(1), np.ones_like(phi))
     influence = (1 - lam) * c.surrogate + lam * c.influence
     left = covariance[:, :, 0] - influence @ influence.T
     difference = ((c.influence - c.surrogate) ** 2).sum(axis=1).mean()
     square = max((c.value**2).mean() - difference, 0.0)
-    square += 0.5 * np.sqrt(2 / d) * (square + difference)
+    square += 0.5 * np.sqrt(2 / d) * (square + difference)  # half a standard error
     np.testing.assert_allclose(np.diag(left), (1 - lam) ** 2 * square, atol=1e-10)
     np.testing.assert_allclose(left.sum(axis=0), 0, atol=1e-10)  # the sum is known
+    assert np.linalg.eigvalsh(covariance[:, :, 0]).min() > -1e-10
+
+
+def test_features_that_do_more_are_corrected_more():
+    d, c = 10, drawn(10, 40, 0.5, 3)
+    phi, size = np.zeros((d, 1)), np.arange(d, dtype=float)[:, None]
+    mean, covariance, _ = combine(phi, [c], np.ones(1), size)
+    shares = mean[:, 0] / c.value
+    assert np.all(np.diff(shares) > 0)
+    np.testing.assert_array_equal(combine(phi, [c], np.ones(1), 7 * size)[0], mean)
     assert np.linalg.eigvalsh(covariance[:, :, 0]).min() > -1e-10
 
 
@@ -218,15 +230,15 @@ def test_phi_is_not_changed_in_place_and_units_are_the_fewest_of_all_outputs():
     few = drawn(4, 50, 5.0, 0)
     few.influence[:, 1:] *= 1e-3
     many = drawn(4, 50, 5.0, 1)
-    _, _, units = combine(phi, [few, many], np.ones(2))
+    _, _, units = combine(phi, [few, many], np.ones(2), np.ones_like(phi))
     np.testing.assert_array_equal(phi, 1.0)
     assert units < 5
-    assert combine(phi, [many, many], np.ones(2))[2] > 40
+    assert combine(phi, [many, many], np.ones(2), np.ones_like(phi))[2] > 40
 
 
 def test_without_any_residual_nothing_is_uncertain():
     zero = Correction(np.zeros(3), np.zeros((3, 7)), np.zeros((3, 7)))
-    mean, covariance, units = combine(np.ones((3, 1)), [zero], np.ones(1))
+    mean, covariance, units = combine(np.ones((3, 1)), [zero], np.ones(1), np.ones((3, 1)))
     np.testing.assert_array_equal(mean, 1.0)
     assert not covariance.any()
     assert units == 6

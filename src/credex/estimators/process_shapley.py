@@ -115,6 +115,9 @@ class CoalitionProcess(ProcessEstimator):
         if h.rows.n < 2:
             return None
         belief, corrected = self.belief(h)
+        p = self.regression.posterior(h)
+        if isinstance(p, ShapleyPosterior) and p.unseen.any():
+            belief = replace(belief, scale=belief.scale + p.geometry.v[:, :, None] * p.unseen)
         if self.options.noisy:
             belief = nonzero_width(belief, h.full)
         masks, y, complement, _ = self.regression.units(h)

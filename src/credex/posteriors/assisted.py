@@ -479,44 +479,51 @@ class Correction:
 
 
 def combine(
-    phi: Floats, corrections: Sequence[Correction], spread: Floats
+    phi: Floats, corrections: Sequence[Correction], spread: Floats, size: Floats
 ) -> tuple[Floats, Floats, float]:
     """Shrink the corrections of ``phi (d, k)`` to their best size.
 
     φ + c is unbiased, φ alone has less variance. Over the features, the mean square of c beyond
-    its sampling variance measures the surrogate's bias b²; φ + λc with λ from b² and the variances
-    has the least mean square error. Half a standard error is added to b², which few features
-    cannot measure well (without it 0.93 were covered at 100 rows), and what is left of the bias,
-    (1 − λ)²b², is part of the covariance. All outputs (of standard deviations ``spread``) share one
-    λ, so that importances of probabilities add up.
+    its sampling variance measures the surrogate's squared bias; half of it is taken as equal for
+    all features, half in proportion to ``size (d, k)``, the mean square of a feature's Shapley
+    values over background rows. φ + λc with λ from a feature's bias and the variances has the least
+    mean square error. What is left of the bias is part of the covariance, with half a standard
+    error added, because few features cannot measure it well (without it 0.93 were covered at 100
+    rows). All outputs (of standard deviations ``spread``) share λ, so that importances of
+    probabilities add up.
 
     Returns means ``(d, k)``, covariances ``(d, d, k)`` and the least effective number of units.
     """
     d = len(phi)
+    each = size.mean(axis=0)
+    ones = np.ones_like(size)
+    relative = 0.5 + 0.5 * np.divide(size, each, out=ones, where=each > 0)
     measured = [_bias(c) for c in corrections]
-    bias, variance, shared = (
-        sum(m[i] / s**2 for m, s in zip(measured, spread, strict=True)) for i in range(3)
+    bias = sum(m[0] * relative[:, j] / spread[j] ** 2 for j, m in enumerate(measured))
+    variance, shared = (
+        sum(m[i] / s**2 for m, s in zip(measured, spread, strict=True)) for i in (2, 3)
     )
-    total = bias + variance
-    share = float(np.clip((bias - shared) / total, 0.0, 1.0)) if total > 0 else 1.0
+    total = np.asarray(bias + variance)
+    share = np.divide(bias - shared, total, out=np.ones(d), where=total > 0).clip(0.0, 1.0)
+    centre = (np.eye(d) - 1.0 / d) * np.sqrt(d / max(d - 1, 1))
     mean, covariance, units = phi.copy(), np.empty((d, d, len(spread))), np.inf
     for j, c in enumerate(corrections):
-        influence = (1 - share) * c.surrogate + share * c.influence
-        left = (1 - share) ** 2 * measured[j][0] * (np.eye(d) - 1.0 / d) * d / max(d - 1, 1)
+        square, error = measured[j][:2]
+        influence = (1 - share)[:, None] * c.surrogate + share[:, None] * c.influence
+        left = (1 - share) ** 2 * (square + 0.5 * error) * relative[:, j]
         mean[:, j] += share * c.value
-        covariance[:, :, j] = influence @ influence.T + left
+        covariance[:, :, j] = influence @ influence.T + (centre * left) @ centre
         units = min(units, effective_units(influence))
     return mean, covariance, units
 
 
-def _bias(c: Correction) -> tuple[float, float, float]:
-    """Mean squared bias of the surrogate, variance of c, and its covariance with φ."""
-    d = len(c.value)
+def _bias(c: Correction) -> tuple[float, float, float, float]:
+    """Mean squared bias and its standard error, variance of c, and its covariance with φ."""
     difference = c.influence - c.surrogate
     variance = float((difference**2).sum(axis=1).mean())
     bias = max(float((c.value**2).mean()) - variance, 0.0)
-    bias += 0.5 * float(np.sqrt(2.0 / d)) * (variance + bias)
-    return bias, variance, float((c.surrogate * difference).sum(axis=1).mean())
+    error = float(np.sqrt(2.0 / len(c.value))) * (variance + bias)
+    return bias, error, variance, float((c.surrogate * difference).sum(axis=1).mean())
 
 
 def effective_units(influence: Floats) -> float:

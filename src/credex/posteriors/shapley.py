@@ -27,11 +27,8 @@ from credex.typing import Design, Floats, Ints, Masks, Outputs, Weights
 MIN_CELL = 2
 """Strata are joined with their neighbour until a cell holds this many draws."""
 
-ENOUGH_SPARE = 10.0
-"""Units beyond the number of parameters from which a perfect fit is believed."""
-
-MISS_PROBABILITY = 0.7
-"""Probability that one random pair misses an interaction of three players."""
+PSEUDO_OBSERVATIONS = 0.5
+"""Units unlike all others that are added to a perfect fit."""
 
 PERFECT_FIT = 1e-9
 """A residual below this fraction of the response is rounding."""
@@ -280,19 +277,28 @@ class ShapleyPosterior:
         """Multiple ``(k,)`` of V that is added to the sandwich.
 
         With hardly more units than parameters the sandwich can miss features altogether. The
-        homoscedastic variance over the square of the spare units is added, which soon vanishes. A
-        perfect fit of few units may have missed an interaction, which most pairs do not show:
-        `MISS_PROBABILITY`^spare of the response's variance is added for that.
+        homoscedastic variance over the square of the spare units is added, which soon vanishes.
         """
         g = self.geometry
         spare = max(len(self.y) - g.n_parameters, 1.0)
-        square, target = np.square(self.residual), np.square(self._target)
-        out = g.unit_weights @ square / spare**3
-        if spare < ENOUGH_SPARE and self.noise is None:
-            perfect = square.max(axis=0) <= PERFECT_FIT**2 * target.max(axis=0)
-            size = g.unit_weights @ target / g.unit_weights.sum()
-            out = out + np.where(perfect, MISS_PROBABILITY**spare * size, 0.0)
-        return np.asarray(g.finite_population_correction.mean() * out)
+        out = g.unit_weights @ np.square(self.residual) / spare**3
+        return np.asarray(g.finite_population_correction.mean() * out + self.unseen)
+
+    @cached_property
+    def unseen(self) -> Floats:
+        """Multiple ``(k,)`` of V for what a perfect fit may have missed; zero for other fits.
+
+        Of m units that leave no remainder, 3/m of all units may still be unlike them: half an
+        observation is added, whose remainder is as large as the response.
+        """
+        g, k = self.geometry, self.y.shape[1]
+        if self.noise is not None:
+            return np.zeros(k)
+        target = np.square(self._target)
+        perfect = np.square(self.residual).max(axis=0) <= PERFECT_FIT**2 * target.max(axis=0)
+        size = g.unit_weights @ target / g.unit_weights.sum()
+        share = g.finite_population_correction.mean() * PSEUDO_OBSERVATIONS / len(self.y)
+        return np.where(perfect, share * size, 0.0)
 
     @property
     def _noise_variance(self) -> Floats:
