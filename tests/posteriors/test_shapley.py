@@ -70,7 +70,7 @@ def test_pairs_are_blind_to_even_interactions():
     table = z @ rng.normal(size=d) + np.einsum("ni,ij,nj->n", z, rng.normal(size=(d, d)), z)
     e = cx.BayesSHAP(table_game(table), cx.Masks(d)).explain(queries=80)
     np.testing.assert_allclose(e.mean, shapley(table), atol=1e-8)
-    assert np.all(e.interval().width < 1e-6)
+    assert np.all(e.interval().width > 1e-3)  # an odd interaction may not have been asked
 
 
 def test_an_additive_game_is_known_at_once():
@@ -268,5 +268,28 @@ def test_no_remainder_of_few_units_is_no_certainty():
         widths.append(i.width.max())
     assert np.mean(hits) > 0.93, np.mean(hits)  # 0.87 without
     assert min(widths) > 1e-3
-    additive = cx.BayesSHAP(lambda m: m @ np.arange(1.0, 7.0), cx.Masks(d), posterior="linear")
-    assert additive.explain(queries=40).interval().width.max() < 1e-9
+    additive = cx.BayesSHAP(lambda m: m @ np.arange(1.0, 11.0), cx.Masks(10), posterior="linear")
+    few, many = (additive.explain(queries=n).interval().width.max() for n in (50, 500))
+    assert 0.01 < many < few / 5  # half an observation in more and more
+
+
+@pytest.mark.parametrize("k", [5, 6])
+def test_a_conjunction_that_was_not_asked_is_never_a_surprise(k):
+    """Additive, and something else where k of ten players are just so, which few pairs show."""
+    d, hits, wrong = 10, [], 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        a, players = rng.normal(size=d), rng.choice(d, k, replace=False)
+        signs, size = rng.random(k) < 0.5, rng.uniform(1, 3)
+
+        def v(m, a=a, players=players, signs=signs, size=size):
+            return m @ a + size * (m[:, players] == signs).all(axis=1)
+
+        ex = cx.BayesSHAP(v, cx.Masks(d), posterior="linear")
+        truth = ex.explain(queries=2**d).mean
+        hits.append(ex.explain(queries=50, seed=seed).interval().covers(truth).mean())
+        e = ex.explain(width=0.2 * np.abs(truth).max(), seed=seed)
+        far = np.abs(e.mean - truth) > 3.5 * e.interval().width
+        wrong += bool(e.converged and far.any())
+    assert np.mean(hits) > 0.95, np.mean(hits)  # 0.82 and 0.61 without
+    assert wrong == 0  # 11 and 19 without

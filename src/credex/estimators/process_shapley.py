@@ -18,7 +18,7 @@ from credex.errors import InputError
 from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of
 from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, rows_to_go, width_ratio
-from credex.estimators.shapley import ShapleyEstimator, end_variance
+from credex.estimators.shapley import NO_REMAINDER, ShapleyEstimator, end_variance
 from credex.history import History
 from credex.posteriors import Belief, ShapleyPosterior
 from credex.posteriors.functionals import Functional
@@ -115,9 +115,13 @@ class CoalitionProcess(ProcessEstimator):
         if h.rows.n < 2:
             return None
         belief, corrected = self.belief(h)
+        notes: tuple[str, ...] = ()
+        if corrected:
+            notes = (CONTROL_VARIATE.format(n=self.max_rows),)
         p = self.regression.posterior(h)
         if isinstance(p, ShapleyPosterior) and p.unseen.any():
             belief = replace(belief, scale=belief.scale + p.geometry.v[:, :, None] * p.unseen)
+            notes += (NO_REMAINDER,)
         if self.options.noisy:
             belief = nonzero_width(belief, h.full)
         masks, y, complement, _ = self.regression.units(h)
@@ -126,7 +130,6 @@ class CoalitionProcess(ProcessEstimator):
         if complement is not None:
             y, w, masks = np.vstack([y, complement]), np.tile(w, 2), np.vstack([masks, ~masks])
         error, r2 = self.misfit(y, h.base + masks @ belief.mean, w)
-        notes = (CONTROL_VARIATE.format(n=self.max_rows),) if corrected else ()
         return self.estimate(belief, error, r2, h.base, "gp", notes=notes)
 
     def predictive(self, h: History) -> Predictive | None:

@@ -29,7 +29,7 @@ from credex.posteriors.shapley import Geometry, Noise, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks, Outputs
 
-__all__ = ["ShapleyEstimator", "end_variance"]
+__all__ = ["NO_REMAINDER", "ShapleyEstimator", "end_variance"]
 
 Posterior = ShapleyPosterior | ExactPosterior | LinearPosterior
 
@@ -38,6 +38,9 @@ UNCHECKED = "no row was asked twice: the budget was just enough for every coalit
 
 SHARES_ALL = "these share all of f(x) − base: not the Shapley values among all features"
 """Note on an explanation with ``features=K``."""
+
+NO_REMAINDER = "all that was asked adds up without a remainder; intervals allow for what was not"
+"""Note on a perfect fit, which a rare interaction would not disturb."""
 
 MAX_CACHED_MASKS = 1_000_000
 """Factorisations of larger sets of masks (coalitions × features) are not kept."""
@@ -79,6 +82,8 @@ class ShapleyEstimator(Estimator):
             belief = nonzero_width(belief, h.full)
         if exact and not h.checked and self.d > 0:
             notes += (UNCHECKED,)
+        if isinstance(p, ShapleyPosterior) and p.unseen.any():
+            notes += (NO_REMAINDER,)
         intercept = np.zeros(len(h.full)) if isinstance(p, LinearPosterior) else h.base
         kind = "exact" if exact else "linear"
         return self.estimate(belief, error, r2, intercept, kind, selected=selected, notes=notes)
