@@ -328,7 +328,7 @@ def main() -> None:
     goals = [str(b) for b in budgets] + ([] if quick else [f"width {w}" for w in WIDTHS])
     body = (
         INTRODUCTION
-        + "\n\n## Cases that nothing was chosen on\n\n"
+        + "\n\n## Reported cases\n\n"
         + verdicts(cells, reported, budgets)
         + "\n\n"
         + lines(cells, reported, budgets)
