@@ -10,6 +10,7 @@ from credex.posteriors.assisted import (
     AnovaKernel,
     Correction,
     InputSpace,
+    Sample,
     Surrogate,
     combine,
     effective_units,
@@ -253,3 +254,48 @@ def test_few_units_with_most_of_the_influence_count_as_few():
     assert 1.0 <= effective_units(one) < 2.5
     even, uneven = np.ones((1, 50)), np.linspace(0, 1, 50)[None] ** 6
     assert effective_units(one) < effective_units(uneven) < effective_units(even)
+
+
+def sampled(n=2_000, size=400, seed=0, p=4):
+    rng = np.random.default_rng(seed)
+    background = rng.random((n, p))
+    background[:, -1] = rng.integers(0, 3, n)
+    categorical = np.arange(p) == p - 1
+    chosen = rng.choice(n, size, replace=False)
+    weights = np.full(n, 1 / n)
+    sample = Sample.calibrated(background, weights, chosen, categorical=categorical)
+    return background, sample
+
+
+def test_a_calibrated_sample_has_the_marginals_of_all_rows():
+    background, sample = sampled()
+    assert sample.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    for power in (1, 2, 3, 4):
+        every = (background[:, :3] ** power).mean(axis=0)
+        np.testing.assert_allclose(sample.weights @ sample.rows[:, :3] ** power, every, atol=1e-12)
+    for code in range(3):
+        share = (background[:, 3] == code).mean()
+        assert sample.weights @ (sample.rows[:, 3] == code) == pytest.approx(share, abs=1e-12)
+    assert sample.left_out == pytest.approx(0.8)
+
+
+def test_the_variance_of_a_calibrated_mean_is_its_squared_error():
+    def function(rows):  # a curve of one column, a product of two, and a category
+        return np.sin(4 * rows[:, 0]) + 3 * rows[:, 1] * rows[:, 2] + (rows[:, 3] == 1)
+
+    square, variance, plain = [], [], []
+    for seed in range(200):
+        background, sample = sampled(seed=seed)
+        values, truth = function(sample.rows), function(background).mean()
+        square.append((sample.weights @ values - truth) ** 2)
+        plain.append((values.mean() - truth) ** 2)
+        variance.append(sample.variance(values[:, None, None])[0, 0, 0])
+    assert np.mean(square) == pytest.approx(np.mean(variance), rel=0.3)
+    assert np.mean(square) < 0.2 * np.mean(plain)
+
+
+def test_too_many_columns_are_not_calibrated():
+    _, sample = sampled(n=600, size=100, p=40)
+    assert sample.auxiliary is None
+    np.testing.assert_array_equal(sample.weights, 0.01)
+    assert sample.variance(sample.rows[:, :2, None]).shape == (2, 2, 1)
