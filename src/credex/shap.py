@@ -24,8 +24,9 @@ from credex.estimators.shapley import ShapleyEstimator
 from credex.explainer import Explainer
 from credex.history import History
 from credex.options import Options
-from credex.posteriors.assisted import InputSpace, Warmed
+from credex.posteriors.assisted import InputSpace
 from credex.posteriors.shapley import FLAT
+from credex.posteriors.warmed import Warmed
 from credex.seeds import Purpose, spawn
 from credex.stopping import Goals
 from credex.typing import Native

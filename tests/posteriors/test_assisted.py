@@ -10,11 +10,11 @@ from credex.posteriors.assisted import (
     AnovaKernel,
     Correction,
     InputSpace,
-    Sample,
     Surrogate,
     combine,
     effective_units,
 )
+from credex.posteriors.sample import Sample
 
 SPACE = InputSpace(((0,), (1, 2), (3,), (4,)), np.array([False, False, True, False, False]))
 KERNELS = {

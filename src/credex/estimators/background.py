@@ -18,12 +18,12 @@ from credex.posteriors.assisted import (
     AnovaKernel,
     Correction,
     InputSpace,
-    Sample,
     Surrogate,
-    Warmed,
     combine,
     fit_kernel,
 )
+from credex.posteriors.sample import Sample
+from credex.posteriors.warmed import Warmed
 from credex.seeds import Purpose, spawn
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Ints, Masks, Outputs

@@ -17,7 +17,7 @@ whatever the surrogate misses, and their spread gives the interval.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,9 +30,7 @@ __all__ = [
     "Correction",
     "Functional",
     "InputSpace",
-    "Sample",
     "Surrogate",
-    "Warmed",
     "combine",
     "fit_kernel",
     "similarity",
@@ -74,12 +72,6 @@ JITTER = 1e-10
 
 CHUNK_ROWS = 4_096
 """Rows whose kernel features are made at a time."""
-
-MAX_DEGREE = 4
-"""Functions of each column whose means a sample of background rows is calibrated to."""
-
-ROWS_PER_FUNCTION = 8
-"""Sampled rows for each such function, at least."""
 
 NODES = ((0.5 - 0.5 / np.sqrt(3.0), 0.5), (0.5 + 0.5 / np.sqrt(3.0), 0.5))
 """Two Gauss-Legendre nodes on [0, 1] and their weights: exact for triples."""
@@ -124,62 +116,6 @@ class InputSpace:
             step = (u != v).astype(np.float64) if self.categorical[j] else np.abs(u - v)
             out = similarity(step) if out is None else out * similarity(step)
         return np.asarray(out)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """Rows ``(n, p)`` that stand for a background, with weights ``(n,)``.
-
-    ``auxiliary (n, q)`` are functions of single columns whose means over the whole background the
-    weights give exactly (a survey's calibration); ``left_out`` is the share of other rows.
-    """
-
-    rows: Floats
-    weights: Floats
-    auxiliary: Floats | None = None
-    left_out: float = 0.0
-
-    @classmethod
-    def calibrated(
-        cls, background: Floats, weights: Floats, chosen: Ints, *, categorical: Masks
-    ) -> Sample:
-        """Rows ``chosen`` of a weighted background, drawn in proportion to the weights."""
-        rows, size = background[chosen], len(chosen)
-        degree = min(MAX_DEGREE, size // (ROWS_PER_FUNCTION * rows.shape[1]))
-        every: list[Floats] = []
-        auxiliary: list[Floats] = []
-        for j in range(rows.shape[1] if degree else 0):
-            if categorical[j]:
-                codes, counts = np.unique(rows[:, j], return_counts=True)
-                common = codes[np.argsort(-counts, kind="stable")[:degree]]
-                auxiliary.append((rows[:, j, None] == common).astype(np.float64))
-                every.append(np.array([weights @ (background[:, j] == code) for code in common]))
-            else:
-                auxiliary.append(_polynomials(rows[:, j], degree))
-                every.append(weights @ _polynomials(background[:, j], degree))
-        if not auxiliary:
-            return cls(rows, np.full(size, 1.0 / size), None, 1.0 - size / len(background))
-        known = np.column_stack(auxiliary)
-        off = np.concatenate(every) - known.mean(axis=0)
-        known -= known.mean(axis=0)
-        shift = np.linalg.lstsq(known.T, off, rcond=None)[0]
-        return cls(rows, 1.0 / size + shift, known, 1.0 - size / len(background))
-
-    def variance(self, by_row: Floats) -> Floats:
-        """Covariance ``(d, d, k)`` of the mean of ``by_row (n, d, k)`` as an estimate for all."""
-        n, left = len(by_row), by_row - by_row.mean(axis=0)
-        q = 0
-        if self.auxiliary is not None:
-            flat, q = left.reshape(n, -1), self.auxiliary.shape[1]
-            fitted = self.auxiliary @ np.linalg.lstsq(self.auxiliary, flat, rcond=None)[0]
-            left = (flat - fitted).reshape(left.shape)
-        outer = np.einsum("nik,njk->ijk", left, left, optimize=True)
-        return np.asarray(self.left_out / n / max(n - 1 - q, 1) * outer)
-
-
-def _polynomials(rank: Floats, degree: int) -> Floats:
-    """Legendre polynomials of ranks, −1 if missing, without the constant."""
-    return np.asarray(np.polynomial.legendre.legvander(2.0 * rank - 1.0, degree)[:, 1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -422,34 +358,6 @@ class Surrogate:
 
         inner = solve_triangular(self._root, functional.T, lower=True)
         return (self._scaled @ solve_triangular(self._ridge, inner, lower=True)).T
-
-
-class Warmed:
-    """A surrogate of the model that was fitted once, before the instance was known.
-
-    Estimates start from its Shapley values and learn what it gets wrong. ``key`` says of which
-    function and background it is.
-    """
-
-    def __init__(
-        self, space: InputSpace, rows: Floats, y: Floats, seed: int, key: Hashable
-    ) -> None:
-        self.n_rows, self.key = len(rows), key
-        self.middle, spread = y.mean(axis=0), y.std(axis=0)
-        self.spread = np.where(spread > 0, spread, 1.0)
-        standard = (y - self.middle) / self.spread
-        kernel = fit_kernel(space, rows, standard, seed)
-        basis = rows[:BASIS_ROWS] if len(rows) > MAX_EXACT_ROWS else None
-        self._fit = Surrogate(kernel, space, rows, standard, basis)
-
-    def predict(self, rows: Floats) -> Floats:
-        """Values ``(n, k)`` at encoded rows."""
-        return np.asarray(self.middle + self.spread * self._fit.predict(rows))
-
-    def shapley(self, x: Floats, sample: Sample) -> tuple[Floats, Floats]:
-        """Values on each background row: Shapley ``(n, d, k)`` and of the row itself ``(n, k)``."""
-        f = self._fit.shapley(x, sample.rows, sample.weights)
-        return f.by_row * self.spread, self.middle + f.base_by_row * self.spread
 
 
 def _cholesky(K: Floats, size: float) -> Floats:
