@@ -474,3 +474,28 @@ def test_answers_that_are_all_alike_do_not_end_a_run():
     for seed in range(8):
         e = cx.BayesSHAP(rare, background).explain(np.array([0.0, 1.0, 0.0]), seed=seed)
         assert np.any(e.sd > 0) or not e.converged
+
+
+@pytest.mark.parametrize(("queries", "folds"), [(100, 4), (700, 2)])
+def test_kernels_judge_only_units_that_they_did_not_see(queries, folds, monkeypatch):
+    kernels, seen, judged = [], [], []
+    fit, left_out = background.fit_kernel, background.Surrogate.left_out
+
+    def recorded(space, rows, y, seed):
+        seen.append({row.tobytes() for row in rows})
+        kernels.append(fit(space, rows, y, seed))
+        return kernels[-1]
+
+    def watched(self, units):
+        fold = next(i for i, kernel in enumerate(kernels) if kernel is self.kernel)
+        judged.extend((fold, row.tobytes()) for row in self.basis[units.ravel()])
+        return left_out(self, units)
+
+    monkeypatch.setattr(background, "fit_kernel", recorded)
+    monkeypatch.setattr(background.Surrogate, "left_out", watched)
+    table = numbers(3_000, 5, seed=9)  # hybrid rows are all different
+    cx.BayesSHAP(smooth, table, posterior="gp").explain(INSTANCE, queries=queries)
+    assert len(kernels) == folds
+    assert len(judged) == len({row for _, row in judged})  # every unit once
+    assert len(judged) >= queries - 3  # all but f(x)
+    assert not any(row in seen[fold] for fold, row in judged)
