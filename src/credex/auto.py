@@ -125,18 +125,18 @@ def _milliseconds(query_seconds: float) -> str:
 PROCESS_ROWS = 1_000
 """Fixed budgets of model rows up to which the process over inputs is chosen without a known cost.
 
-It takes about a second there, and reaches the error of the additive surrogate with half the rows.
+It takes about a second there, and reaches the error of a fixed kernel with two thirds of the rows.
 """
 
 
 def choose_for_rows(d: int, ceiling: int, query_seconds: float | None, *, fixed: bool) -> Choice:
     """Choose the surrogate over inputs for a table whose background rows take turns."""
     if d > MAX_FEATURES:
-        return Choice("linear", f"additive surrogate: more than {MAX_FEATURES} features")
+        return Choice("linear", f"fixed kernel: more than {MAX_FEATURES} features")
     if query_seconds is not None:
         if query_seconds >= PROCESS_FIRST:
             return Choice("gp", f"Gaussian process: a row costs {_milliseconds(query_seconds)}")
-        return Choice("linear", f"additive surrogate: a row costs {_milliseconds(query_seconds)}")
+        return Choice("linear", f"fixed kernel: a row costs {_milliseconds(query_seconds)}")
     if fixed and ceiling <= PROCESS_ROWS:
         return Choice("gp", f"Gaussian process: at most {PROCESS_ROWS:,} rows")
-    return Choice("linear", "additive surrogate: the cost of a row is not known")
+    return Choice("linear", "fixed kernel: the cost of a row is not known")

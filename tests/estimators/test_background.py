@@ -435,7 +435,7 @@ def test_a_basis_of_fewer_rows_gives_nearly_the_same(posterior, monkeypatch):
     whole = explainer.explain(INSTANCE, queries=280)
     monkeypatch.setattr(background, "MAX_EXACT_ROWS", 200)
     monkeypatch.setattr(background, "BASIS_ROWS", 150)
-    monkeypatch.setattr(background, "ADDITIVE_BASIS_ROWS", 150)
+    monkeypatch.setattr(background, "UNFITTED_BASIS_ROWS", 150)
     e = explainer.explain(INSTANCE, queries=280)
     adds_up(e)
     assert not np.array_equal(e.mean, whole.mean)

@@ -1,7 +1,5 @@
 """The process over model inputs: distances, the kernel, its closed-form Shapley values, its fit."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ SPACES = {
         ((1, 0), (2,), (3,), (4,)), np.array([False, True, False, False, True])
     ),
 }
-INTERACTIONS = {"additive": (0.0, 0.0), "pairs": (0.7, 0.0), "triples": (0.7, 1.3)}
+SIZES = {"nearly additive": -5.0, "interactions": -1.0, "mostly interactions": 2.0}
 
 
 def rows(space, n, seed=0):
@@ -29,9 +27,9 @@ def rows(space, n, seed=0):
     return out
 
 
-def kernel_of(space, interactions, seed=0):
-    amplitudes = np.random.default_rng(seed).lognormal(-1, 1, space.d)
-    return AnovaKernel(amplitudes, *INTERACTIONS[interactions], 0.01)
+def kernel_of(space, size, seed=0):
+    amplitudes = np.random.default_rng(seed).lognormal(SIZES[size], 1, space.d)
+    return AnovaKernel(amplitudes, 1.7, 0.01)
 
 
 def correlation(r):
@@ -40,14 +38,12 @@ def correlation(r):
 
 
 def by_definition(kernel, space, u, v):
-    """k(u, v) as the module's docstring prints it, term by term."""
-    h = []
+    """k(u, v) as the module's docstring prints it, feature by feature."""
+    out = kernel.variance
     for j, columns in enumerate(space.columns):
         steps = [float(u[c] != v[c]) if space.categorical[c] else abs(u[c] - v[c]) for c in columns]
-        h.append(kernel.amplitudes[j] * np.prod([correlation(r) for r in steps]))
-    out = 1.0
-    for weight, order in ((1.0, 1), (kernel.pairs, 2), (kernel.triples, 3)):
-        out += weight * sum(np.prod(c) for c in combinations(h, order))
+        a, similar = kernel.amplitudes[j], np.prod([correlation(r) for r in steps])
+        out *= (1 + a * similar) / (1 + a)
     return out
 
 
@@ -75,20 +71,20 @@ def test_similarities_of_numbers_missing_values_categories_and_groups():
     np.testing.assert_array_equal(similarity(np.zeros(3)), 1.0)
 
 
-@pytest.mark.parametrize("interactions", INTERACTIONS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_the_kernel_is_its_formula(space, interactions):
-    kernel, a, b = kernel_of(space, interactions), rows(space, 7), rows(space, 4, seed=1)
+def test_the_kernel_is_its_formula(space, size):
+    kernel, a, b = kernel_of(space, size), rows(space, 7), rows(space, 4, seed=1)
     expected = [[by_definition(kernel, space, u, v) for v in b] for u in a]
     np.testing.assert_allclose(kernel.between(space, a, b), expected, rtol=1e-12)
-    np.testing.assert_allclose(np.diag(kernel.between(space, a, a)), kernel.at_zero, rtol=1e-12)
+    np.testing.assert_allclose(np.diag(kernel.between(space, a, a)), kernel.variance, rtol=1e-12)
     assert np.linalg.eigvalsh(kernel.between(space, a, a)).min() > -1e-9
 
 
-@pytest.mark.parametrize("interactions", INTERACTIONS)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_shapley_values_over_all_rows_are_those_of_enumeration(space, interactions, monkeypatch):
-    kernel, x = kernel_of(space, interactions), rows(space, 1, seed=2)
+def test_shapley_values_over_all_rows_are_those_of_enumeration(space, size, monkeypatch):
+    kernel, x = kernel_of(space, size), rows(space, 1, seed=2)
     background, basis = rows(space, 6, seed=3), rows(space, 5, seed=4)
     weights = np.random.default_rng(0).dirichlet(np.ones(6))
     each = [enumerated(kernel, space, x, b, basis) for b in background]
@@ -106,10 +102,10 @@ def test_shapley_values_over_all_rows_are_those_of_enumeration(space, interactio
         np.testing.assert_allclose(got.base_by_row, bases, atol=1e-10)
 
 
-@pytest.mark.parametrize("interactions", INTERACTIONS)
-def test_a_feature_without_amplitude_has_no_share(interactions):
+@pytest.mark.parametrize("size", SIZES)
+def test_a_feature_without_amplitude_has_no_share(size):
     space = SPACES["numbers"]
-    kernel = kernel_of(space, interactions)
+    kernel = kernel_of(space, size)
     kernel.amplitudes[2] = 1e-9
     x, background, basis = rows(space, 1), rows(space, 8, seed=1), rows(space, 3, seed=2)
     fit = {"basis": basis, "coefficients": np.eye(3)}
@@ -122,10 +118,43 @@ def test_a_feature_without_amplitude_has_no_share(interactions):
     )
 
 
-def test_the_additive_kernel_has_equal_shares_and_no_interactions():
-    kernel = AnovaKernel.additive(4)
-    np.testing.assert_array_equal(kernel.amplitudes, np.full(4, 0.25))
-    assert (kernel.pairs, kernel.triples, kernel.at_zero) == (0.0, 0.0, 2.0)
+def test_few_nodes_are_enough_for_many_features():
+    """Four nodes against as many as are exact."""
+    rng, d = np.random.default_rng(5), 40
+    space = InputSpace(tuple((j,) for j in range(d)), np.zeros(d, dtype=bool))
+    background, basis = rng.random((20, d)), rng.random((6, d))
+    x, weights = rng.random((1, d)), np.full(20, 1 / 20)
+    for amplitudes in (np.full(d, 10 / d), 10 / d * rng.lognormal(0, 1.5, d)):
+        kernel, fit = (
+            AnovaKernel(amplitudes, 2.0, 0.05),
+            {"basis": basis, "coefficients": np.eye(6)},
+        )
+        few = kernel.shapley(space, x, background, weights, **fit).phi
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(assisted, "MAX_NODES", d // 2)
+            exact = kernel.shapley(space, x, background, weights, **fit).phi
+        total = kernel.between(space, x, basis)[0] - weights @ kernel.between(
+            space, background, basis
+        )
+        np.testing.assert_allclose(exact.sum(axis=0), total, rtol=1e-9)
+        assert 0 < np.abs(few - exact).max() < 1e-4 * np.abs(exact).max()
+
+
+def test_the_unfitted_kernel_has_equal_shares():
+    kernel = AnovaKernel.unfitted(4)
+    np.testing.assert_array_equal(kernel.amplitudes, np.full(4, 2.5))
+    assert (kernel.variance, kernel.noise) == (2.0, 0.05)
+
+
+def test_many_features_with_large_amplitudes_do_not_overflow():
+    space = InputSpace(tuple((j,) for j in range(600)), np.zeros(600, dtype=bool))
+    kernel, u = (
+        AnovaKernel(np.full(600, 50.0), 2.0, 0.05),
+        np.random.default_rng(0).random((5, 600)),
+    )
+    fit = {"basis": u, "coefficients": np.eye(5)}
+    got = kernel.shapley(space, u[:1], u, np.full(5, 0.2), **fit)
+    assert all(np.all(np.isfinite(part)) for part in (got.phi, got.base, got.by_row))
 
 
 # -- fitting -------------------------------------------------------------------------------------
@@ -140,16 +169,15 @@ def fitted_data(space, n=24, k=2):
 def minus_log_posterior(space, u, y, p):
     """The loss, from the kernel as it is used and the priors as they are described."""
     d = space.d
-    a, (w2, w3, noise) = np.exp(p[:d]), np.exp(p[d:])
-    K = AnovaKernel(a, w2, w3, noise).between(space, u, u) + noise * np.eye(len(u))
-    start = np.concatenate([np.full(d, -np.log(d)), np.log([0.3, 0.3, 0.05])])
-    z = (p - start) / np.array([*[2.0] * d, 2.0, 2.0, 3.0])
+    a, (variance, noise) = np.exp(p[:d]), np.exp(p[d:])
+    K = AnovaKernel(a, variance, noise).between(space, u, u) + noise * np.eye(len(u))
+    z = (p - np.log([*[10 / d] * d, 2.0, 0.05])) / np.array([*[1.5] * d, 2.0, 3.0])
     fit = 0.5 * np.sum(y * np.linalg.solve(K, y)) + 0.5 * y.shape[1] * np.linalg.slogdet(K)[1]
     return fit + 0.5 * z @ z
 
 
 def parameters(kernel):
-    return np.log([*kernel.amplitudes, kernel.pairs, kernel.triples, kernel.noise])
+    return np.log([*kernel.amplitudes, kernel.variance, kernel.noise])
 
 
 @pytest.fixture
@@ -172,7 +200,7 @@ def test_the_gradient_of_the_fit_is_that_of_its_loss(space, optimiser):
     u, y = fitted_data(space)
     fit_kernel(space, u, y, seed=0)
     rng, h = np.random.default_rng(0), 1e-5
-    for p in (optimiser["x0"], optimiser["x0"] + rng.normal(size=space.d + 3)):
+    for p in (optimiser["x0"], optimiser["x0"] + rng.normal(size=space.d + 2)):
         value, gradient = optimiser["fun"](p)
         np.testing.assert_allclose(value, minus_log_posterior(space, u, y, p), rtol=1e-9)
         steps = h * np.eye(len(p))

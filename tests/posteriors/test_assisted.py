@@ -18,8 +18,8 @@ from credex.posteriors.sample import Sample
 
 SPACE = InputSpace(((0,), (1, 2), (3,), (4,)), np.array([False, False, True, False, False]))
 KERNELS = {
-    "additive": AnovaKernel.additive(4),
-    "fitted": AnovaKernel(np.array([0.9, 0.3, 0.1, 1.7]), 0.6, 0.4, 0.02),
+    "unfitted": AnovaKernel.unfitted(4),
+    "fitted": AnovaKernel(np.array([0.9, 0.3, 0.1, 1.7]), 2.4, 0.02),
 }
 BASES = ["rows", "others"]
 UNITS = {
@@ -52,10 +52,10 @@ def predict(s, u):
 def unexplained(kernel, u):
     """Mean variance of the rows that the basis of other rows cannot express."""
     basis = rows(12, seed=9)
-    K = kernel.between(SPACE, basis, basis) + assisted.JITTER * kernel.at_zero * np.eye(12)
+    K = kernel.between(SPACE, basis, basis) + assisted.JITTER * kernel.variance * np.eye(12)
     cross = kernel.between(SPACE, u, basis)
     explained = np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T)).mean()
-    return max(kernel.at_zero - explained, 0.0)
+    return max(kernel.variance - explained, 0.0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -210,7 +210,7 @@ def test_the_covariance_holds_sampling_and_what_is_left_of_the_bias(bias):
     left = covariance[:, :, 0] - influence @ influence.T
     difference = ((c.influence - c.surrogate) ** 2).sum(axis=1).mean()
     square = max((c.value**2).mean() - difference, 0.0)
-    square += 0.5 * np.sqrt(2 / d) * (square + difference)  # half a standard error
+    square += 0.25 / d * (square + difference)  # a quarter of a feature more
     np.testing.assert_allclose(np.diag(left), (1 - lam) ** 2 * square, atol=1e-10)
     np.testing.assert_allclose(left.sum(axis=0), 0, atol=1e-10)  # the sum is known
     assert np.linalg.eigvalsh(covariance[:, :, 0]).min() > -1e-10

@@ -90,7 +90,7 @@ def test_stopping_at_a_width_does_not_spoil_coverage(posterior):
 
 
 def test_coverage_does_not_fall_with_more_rows():
-    """A thousand rows: the interval may not shrink past the error of the additive surrogate.
+    """A thousand rows: the interval may not shrink past the error of a fixed kernel.
 
     60 runs, standard error 0.012: below 1e-3 at 0.95 (measured on 300 runs: 0.972).
     """

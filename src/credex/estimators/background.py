@@ -30,8 +30,8 @@ from credex.typing import Floats, Ints, Masks, Outputs
 
 __all__ = ["BackgroundEstimator"]
 
-ADDITIVE_BASIS_ROWS = 300
-"""Basis of the additive surrogate, whose functions are sums of curves of one feature each."""
+UNFITTED_BASIS_ROWS = 300
+"""Basis of the surrogate with nothing fitted, which is meant to be quick."""
 
 MIN_FUNCTIONAL_ROWS = 500
 """Background rows, or as many as were asked, for the surrogate's Shapley values.
@@ -76,8 +76,8 @@ class Fit:
 class BackgroundEstimator(Estimator):
     """A surrogate over inputs, corrected by the units that were left out of its fit.
 
-    ``posterior="gp"`` fits a Gaussian process with interactions, ``"linear"`` a smooth additive
-    surrogate without fitted parameters.
+    ``posterior="gp"`` fits the parameters of its kernel, ``"linear"`` is a ridge regression on a
+    kernel with nothing fitted.
     """
 
     design: BackgroundDesign
@@ -237,13 +237,13 @@ class BackgroundEstimator(Estimator):
         """Fit the surrogates, each with the units (``slice``) that its kernel did not see.
 
         A kernel fitted to a unit flatters it, even if the unit is then left out of the regression:
-        the Gaussian process has several kernels, and each judges the units it did not see. The
-        additive surrogate has nothing fitted and judges all units.
+        the Gaussian process has several kernels, and each judges the units it did not see. A
+        kernel with nothing fitted judges all units.
         """
         space, seed = self._space, int(self.options.seed)
         basis = self._basis(len(y))
         if self.kind != "gp":
-            kernel = AnovaKernel.additive(self.d)
+            kernel = AnovaKernel.unfitted(self.d)
             return [(Surrogate(kernel, space, asked.rows, y, basis), slice(None))]
         folds = FEW_ROWS_FOLDS if len(y) < 2 * MAX_FIT_ROWS else 2
         out = []
@@ -258,7 +258,7 @@ class BackgroundEstimator(Estimator):
     def _basis(self, n: int) -> Floats | None:
         """Return hybrid rows that were not asked, for a basis smaller than ``n`` rows."""
         gp = self.kind == "gp"
-        size = BASIS_ROWS if gp else ADDITIVE_BASIS_ROWS
+        size = BASIS_ROWS if gp else UNFITTED_BASIS_ROWS
         if n <= (MAX_EXACT_ROWS if gp else size):
             return None
         x, background = self.design.neighbourhood.encoded
