@@ -339,3 +339,29 @@ def test_masked_entries_of_other_dtypes_are_refused(dtype: str) -> None:
         Tabular(data)
     with pytest.raises(InputError, match=r"masked.*filled"):
         Tabular(data.data).at(data[0])
+
+
+def test_rows_are_encoded_as_mean_ranks_and_codes():
+    """Ties share a rank, missing values are −1, weights count, and the instance fits in."""
+    table = pd.DataFrame(
+        {"a": [1.0, 3.0, 3.0, np.nan, 9.0], "b": ["u", "v", "u", "w", "v"], "c": [0, 1, 2, 3, 4]}
+    )
+    weights = [1.0, 2.0, 3.0, 4.0, 2.0]
+    x, background = Tabular(table, weights=weights).at(table.iloc[2]).encoded
+    np.testing.assert_allclose(background[:, 0], [0.5 / 8, 3.5 / 8, 3.5 / 8, -1.0, 7.0 / 8])
+    np.testing.assert_allclose(background[:, 2], [0.5 / 12, 2 / 12, 4.5 / 12, 8 / 12, 11 / 12])
+    np.testing.assert_allclose(x[0, [0, 2]], background[2, [0, 2]], rtol=1e-12)
+    for j in range(5):
+        assert (background[j, 1] == x[0, 1]) == (table.b[j] == "u")
+    new = pd.Series({"a": 4.0, "b": "never seen", "c": -1})
+    x, background = Tabular(table, weights=weights).at(new).encoded
+    np.testing.assert_allclose(x[0, [0, 2]], [6.0 / 8, 0.0])
+    assert x[0, 1] not in background[:, 1]
+
+
+def test_a_background_without_equal_rows_is_not_copied():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    domain = Tabular(X)
+    assert domain._training.background is domain._training.table
+    twice = Tabular(np.concatenate([X, X]))
+    assert twice._training.background.n_rows == 50

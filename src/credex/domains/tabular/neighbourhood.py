@@ -164,16 +164,16 @@ class TabularNeighbourhood:
         A number is its mean rank among the background rows, from 0 to 1, and −1 if missing. A value
         without order has a code that tells equal from different.
         """
-        background, sorted_columns = self._training.background_ranks
+        background = self._training.background_ranks
         x = np.empty((1, background.shape[1]))
         if self.categorical.any():
             background = background.copy()
-        for j, column in enumerate(sorted_columns):
-            if column is None:
+        for j, ordered in enumerate(self._features.ordered):
+            if ordered:
+                x[0, j] = self._training.rank(j, self._x.floats(j)[0])
+            else:
                 codes = self._training.background.append(self._x).factorize(j)[0]
                 background[:, j], x[0, j] = codes[:-1], codes[-1]
-            else:
-                x[0, j] = column.rank(self._x.floats(j))[0]
         return x, background
 
     @property

@@ -120,7 +120,8 @@ class Training:
     @cached_property
     def background(self) -> Table:
         """The B rows that stand in for a switched-off feature."""
-        return self.table.take(self.summary.rows)
+        rows = self.summary.rows
+        return self.table if len(rows) == self.table.n_rows else self.table.take(rows)
 
     @cached_property
     def constant_columns(self) -> Masks:
@@ -129,21 +130,22 @@ class Training:
         return np.asarray((values == values[0]).all(axis=0))
 
     @cached_property
-    def background_ranks(self) -> tuple[Floats, list[SortedColumn | None]]:
-        """``(B, p)`` mean ranks of the background, and each column to rank others by.
-
-        A column without order is ``None`` and has zeros.
-        """
+    def background_ranks(self) -> Floats:
+        """``(B, p)`` mean ranks of the background; a column without order has zeros."""
         table, weights = self.background, self.summary.weights
-        columns = [
-            SortedColumn.of(table.floats(j), weights) if ordered else None
-            for j, ordered in enumerate(self.features.ordered)
-        ]
         ranks = np.zeros((table.n_rows, table.n_columns))
-        for j, column in enumerate(columns):
-            if column is not None:
-                ranks[:, j] = column.rank(table.floats(j))
-        return ranks, columns
+        for j in np.flatnonzero(self.features.ordered).tolist():
+            ranks[:, j] = _mean_ranks(table.floats(j), weights)
+        return ranks
+
+    def rank(self, j: int, value: float) -> float:
+        """Return the mean rank of a value in column j of the background, −1 if it is missing."""
+        if np.isnan(value):
+            return -1.0
+        column, weights = self.background.floats(j), self.summary.weights
+        known = float(weights @ ~np.isnan(column))
+        below, equal = float(weights @ (column < value)), float(weights @ (column == value))
+        return (below + 0.5 * equal) / known if known > 0 else 0.0
 
     def find(self, j: int, value: Any) -> int | None:
         """Return the first row of the domain whose column j equals the value, or ``None``."""
@@ -262,27 +264,14 @@ def digest(
     return out.hexdigest()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SortedColumn:
-    """Distinct values of a column in order, and the ``(m + 1,)`` share of rows below each."""
-
-    values: Floats
-    below: Floats
-
-    @classmethod
-    def of(cls, column: Floats, weights: Floats) -> SortedColumn:
-        """Sort the known values of ``column (n,)``, whose rows have ``weights (n,)``."""
-        known = ~np.isnan(column)
-        values, group = np.unique(column[known], return_inverse=True)
-        share = np.bincount(group.reshape(-1), weights=weights[known], minlength=len(values))
-        total = max(float(share.sum()), np.finfo(np.float64).tiny)
-        return cls(values, np.concatenate([[0.0], np.cumsum(share) / total]))
-
-    def rank(self, column: Floats) -> Floats:
-        """Mean rank of each value, from 0 to 1; −1 if it is missing."""
-        left = self.below[self.values.searchsorted(column, "left")]
-        right = self.below[self.values.searchsorted(column, "right")]
-        return np.where(np.isnan(column), -1.0, 0.5 * (left + right))
+def _mean_ranks(column: Floats, weights: Floats) -> Floats:
+    """Mean rank of each value of ``column (n,)``, from 0 to 1; −1 if it is missing."""
+    out, known = np.full(len(column), -1.0), ~np.isnan(column)
+    values, group = np.unique(column[known], return_inverse=True)
+    share = np.bincount(group, weights=weights[known], minlength=len(values))
+    if share.sum() > 0:
+        out[known] = ((np.cumsum(share) - 0.5 * share) / share.sum())[group]
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
