@@ -50,9 +50,9 @@ def test_the_reference_of_verify_is_independent_of_the_projection_pool(monkeypat
     at = type(explainer.domain.at(X[0]))
     original = at.perturb
 
-    def perturb(self, seed, start, stop):
+    def perturb(self, seed, start, stop, **kwargs):
         asked.add(seed)
-        return original(self, seed, start, stop)
+        return original(self, seed, start, stop, **kwargs)
 
     monkeypatch.setattr(at, "perturb", perturb)
     explainer.verify(X, 1, queries=40)

@@ -35,6 +35,7 @@ ENDINGS = {
     "wall clock": "the time was up",
     "ceiling": "the queries ran out before the precision was met (raise max_queries=)",
     "max_queries": "the queries ran out before the precision was met",
+    "not measurable": "the precision is met, but for features that no query measures",
     "model error": "the model failed",
     "running": "not finished yet",
 }
@@ -253,7 +254,8 @@ def table(e: ExplanationBase, view: View, features: list[int]) -> tuple[list[Row
         rest = ("", "", "–")
         if low != high:
             rest = (number(low, places), number(high, places), chance(p))
-        rows.append(Row(*feature(e, i), number(mean, places), *rest))
+        estimate = "?" if math.isinf(high - low) else number(mean, places)
+        rows.append(Row(*feature(e, i), estimate, *rest))
     return rows, power
 
 

@@ -320,6 +320,8 @@ class Run:
             look = self._state(estimate.for_rules, None)
             for rule in self.plan.rules:
                 reason = rule.check(look)
+                if reason is not None and rule.precise and estimate.is_partial:
+                    return "not measurable", False
                 if reason is not None:
                     return reason, rule.precise
         return None, False

@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     BASIS_ROWS = 67
     FUNCTIONAL_ROWS = 71
     WARMING_ROWS = 73
+    RARE_VALUES = 79
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -120,6 +120,6 @@ def test_a_column_that_hardly_varies_is_not_explained_by_rounding(share, at):
         e = explainer.explain(x, queries=60, seed=seed)
         assert np.abs(e.mean).max() < 3  # standard deviation of the outputs: 1
         width = e.interval().width
-        assert width[2] > 2
-        assert width.max() < 50
+        assert width[2] > 2  # infinite if no step was large enough
+        assert width[2] < 50 or "not measured" in str(e)
         assert (width[:2] < 3).all()

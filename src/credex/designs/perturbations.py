@@ -192,11 +192,15 @@ class PerturbationDesign(Design):
 
     def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
         """Perturbed rows ``start`` to ``stop`` of a table's stream."""
-        return cast("TabularNeighbourhood", self.neighbourhood).perturb(seed, start, stop)
+        table = cast("TabularNeighbourhood", self.neighbourhood)
+        return table.perturb(seed, start, stop, evenly=not self.options.paper)
 
     def row_weights(self, design: Rows) -> Weights:
-        """Weights of perturbations: their proximity to the instance."""
-        return np.asarray(self.kernel.weights(design, self.origin))
+        """Weights of perturbations: their proximity to the instance, made up for how drawn."""
+        weights = np.asarray(self.kernel.weights(design, self.origin))
+        if self.by_masks or self.options.paper:
+            return weights
+        return weights * cast("TabularNeighbourhood", self.neighbourhood).importance(design)
 
     def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
         """Return the history after the results of a request; tables keep their place in it."""

@@ -47,12 +47,17 @@ class Estimate:
     settled: bool = True
 
     @property
+    def is_partial(self) -> bool:
+        """Whether there are features that no number of queries can measure."""
+        return self.unidentified is not None and bool(self.unidentified.any())
+
+    @property
     def for_rules(self) -> Estimate:
         """The estimate for stopping rules, which ignore unidentified features: zero width."""
-        if self.unidentified is None or not self.unidentified.any():
+        if self.unidentified is None or not self.is_partial:
             return self
         known = ~self.unidentified[:, None]
-        scale = self.belief.scale * (known & known.T)[:, :, None]
+        scale = np.where((known & known.T)[:, :, None], self.belief.scale, 0.0)
         return replace(self, belief=replace(self.belief, scale=scale))
 
     @classmethod

@@ -11,7 +11,6 @@ from credex.estimators.forecast import Forecast
 from credex.estimators.process import ProcessEstimator
 from credex.estimators.surrogate import SurrogateEstimator
 from credex.history import History
-from credex.posteriors import Belief
 from credex.posteriors.functionals import SurrogateOverPool
 from credex.posteriors.mask_functionals import SurrogateOverMasks
 from credex.posteriors.process import Observations
@@ -55,8 +54,7 @@ class SurrogateProcess(ProcessEstimator):
         seed = child(int(self.options.seed), Purpose.PROJECTION_POOL)
         pool = design.perturb(seed, 0, POOL)
         z = pool.design.astype(np.float64)
-        weights = np.asarray(design.kernel.weights(z, design.origin))
-        return SurrogateOverPool(pool.coordinates(), z, weights)
+        return SurrogateOverPool(pool.coordinates(), z, design.row_weights(z))
 
     def observations(self, h: History) -> Observations:
         """Return all that was asked; on masks f(x) is a value like any other."""
@@ -81,12 +79,10 @@ class SurrogateProcess(ProcessEstimator):
             return None
         g, constant = self.gp(h), self.regression.unidentified(h)
         belief, y = g.belief, h.rows.y()
-        if constant:  # nothing is known but the spread of the outputs
-            scale, i = g.scale.copy(), np.flatnonzero(constant.never | constant.rare)
-            scale[i, i] = np.maximum(scale[i, i], y.var(axis=0))
-            belief = Belief(g.mean, scale, g.dof)
         if self.options.noisy:
             belief = nonzero_width(belief, h.full)
+        if constant:
+            belief = constant.without(belief)
         fitted = g.intercept + h.rows.design() @ g.mean
         error, r2 = self.misfit(y, fitted, h.rows.w())
         return self.estimate(

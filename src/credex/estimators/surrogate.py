@@ -34,6 +34,13 @@ class Unidentified:
     notes: tuple[str, ...]
     """For the reader, on the last two."""
 
+    def without(self, belief: Belief) -> Belief:
+        """Return the belief with nothing known of the features that were not measured."""
+        scale, i = belief.scale.copy(), np.flatnonzero(self.never | self.rare)
+        scale[i] = scale[:, i] = 0.0
+        scale[i, i] = np.inf
+        return replace(belief, scale=scale)
+
     @classmethod
     def of(cls, nb: Neighbourhood, constant: Masks, on: Masks) -> Unidentified:
         """Sort the ``constant`` features; those that are ``on`` had the instance's value."""
@@ -89,6 +96,8 @@ class SurrogateEstimator(Estimator):
             belief.scale[constant.fixed] = belief.scale[:, constant.fixed] = 0.0
         if o.noisy:
             belief = nonzero_width(belief, h.full)
+        if constant and selected is None and not o.paper:
+            belief = constant.without(belief)
         return self.estimate(
             *(belief, error, r2, intercept),
             "exact" if isinstance(p, ExactPosterior) else "linear",

@@ -68,10 +68,13 @@ def _row(ax: Axes, y: int, view: View, i: int, *, thick: tuple[float, float]) ->
     mean, thin, unclear = view.mean[i], (view.lower[i], view.upper[i]), view.unclear[i]
     if not np.isfinite(mean):
         return
+    if np.isinf(thin).any():  # nothing is known
+        ax.axhline(y, color=formatting.NEUTRAL, lw=1.4, ls=(0, (4, 3)))
+        return
     known = thin[0] == thin[1]
     neutral = abs(mean) <= 1e-12 * view.peak
     colour = formatting.NEUTRAL if neutral else sign_colour(mean)
-    if not known and np.isfinite([*thin, *thick]).all():
+    if not known:
         pale = PALE if unclear else 1.0
         style: dict[str, Any] = {"color": colour, "alpha": pale, "marker": "", "ls": "-"}
         ax.plot(thin, [y, y], lw=1.4, **style)

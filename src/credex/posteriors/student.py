@@ -124,7 +124,8 @@ class Belief:
     mean
         ``(d, k)``.
     scale
-        ``(d, d, k)`` scale matrices; a zero on the diagonal is a value known exactly.
+        ``(d, d, k)`` scale matrices; a zero on the diagonal is a value known exactly, infinity one
+        of which nothing is known.
     dof
         Degrees of freedom, at least 1.
     """
@@ -163,7 +164,7 @@ class Belief:
     def prob_greater(self, i: int, j: int, output: int, *, signed: bool) -> float:
         """P(φ_i > φ_j), or of the absolute values unless ``signed``."""
         m, s = self.mean[:, output], self.scale[:, :, output]
-        if i == j:
+        if i == j or not np.isfinite(s[i, i] + s[j, j]):
             return 0.5
         if signed:
             return _prob_above(m[i] - m[j], s[i, i] + s[j, j] - 2 * s[i, j], self.dof)
@@ -190,20 +191,24 @@ class Belief:
         return float(np.mean(below(np.abs(x)) - below(-np.abs(x))))
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Floats:
-        """Draw ``(n, d, k)``."""
+        """Draw ``(n, d, k)``; NaN where nothing is known."""
         rng = np.random.default_rng(seed)
         d = len(self.mean)
         out = np.empty((n, d, self.k))
         tails = np.sqrt(rng.chisquare(self.dof, size=(n, 1)) / self.dof)
         for j in range(self.k):
-            noise = rng.standard_normal((n, d)) @ root(self.scale[:, :, j]).T
+            scale = self.scale[:, :, j]
+            unknown = np.isinf(scale.diagonal())
+            noise = rng.standard_normal((n, d)) @ root(np.where(np.isinf(scale), 0.0, scale)).T
             out[:, :, j] = self.mean[:, j] + noise / tails
+            out[:, unknown, j] = np.nan
         return out
 
     def rank_probabilities(self, output: int, *, signed: bool, draws: int = N_DRAWS) -> Floats:
         """``(d, d)``: entry (i, r) is the probability that feature i has rank r (0 is largest)."""
         d = len(self.mean)
-        if not np.all(np.isfinite(self.mean[:, output])):
+        known = np.isfinite(self.mean[:, output]) & np.isfinite(self.deviation[:, output])
+        if not known.all():
             return np.full((d, d), np.nan)
         x = self.only(output).sample(draws, 0)[:, :, 0]
         order = np.argsort(-(x if signed else np.abs(x)), axis=1, kind="stable")
@@ -242,7 +247,7 @@ class Belief:
 
     def _joint_quantile(self, level: float, output: int) -> float:
         sd = self.deviation[:, output]
-        uncertain = sd > 0
+        uncertain = (sd > 0) & np.isfinite(sd)
         if uncertain.sum() <= 1:
             return quantile(level, self.dof)
         error = self.only(output).sample(N_DRAWS, 0)[:, :, 0] - self.mean[:, output]

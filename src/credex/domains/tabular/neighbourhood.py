@@ -14,10 +14,16 @@ from credex.domains.tabular.columns import Column, binned
 from credex.domains.tabular.table import Table, take_cells
 from credex.domains.tabular.training import Training, unique_rows
 from credex.errors import InputError
-from credex.seeds import blocks
-from credex.typing import Design, Floats, Ints, Masks, Native
+from credex.seeds import Purpose, blocks, child
+from credex.typing import Design, Floats, Ints, Masks, Native, Weights
 
 __all__ = ["Perturbations", "TabularNeighbourhood", "distinct_rows"]
+
+RARE_SHARE = 0.1
+"""Share of perturbations that have rare values, of all features that have one.
+
+Other features lose a tenth of their effective number of rows.
+"""
 
 _MAX_DISTINCT = 0.7  # equal rows are merged only if at most this share is distinct
 
@@ -242,8 +248,32 @@ class TabularNeighbourhood:
         if feature in self._moving:
             return 0.5  # neither never nor always
         columns, weights = list(self._features.members[feature]), self._training.weights
+        if len(columns) == 1:
+            return self._training.shares[columns[0]].get(int(self._codes[columns[0]]), 0.0)
         same = (self._training.codes[:, columns] == self._codes[columns]).all(axis=1)
         return float(same.mean() if weights is None else same @ weights / weights.sum())
+
+    @cached_property
+    def rare(self) -> dict[int, tuple[float, float]]:
+        """Binary features one of whose values is rare: its probability, and the one it is drawn by.
+
+        Both are of the instance's value.
+        """
+        chances = {f: self.chance(f) for f in range(len(self.names)) if f not in self._moving}
+        chances = {f: p for f, p in chances.items() if 0 < min(p, 1 - p) < RARE_SHARE}
+        least = RARE_SHARE / max(len(chances), 1)
+        return {
+            f: (p, least if p < 0.5 else 1 - least)
+            for f, p in chances.items()
+            if min(p, 1 - p) < least
+        }
+
+    def importance(self, design: Design) -> Weights:
+        """Importance weights ``(n,)`` of rows that were drawn ``evenly``: lime's law over ours."""
+        out = np.ones(len(design))
+        for feature, (p, share) in self.rare.items():
+            out *= np.where(design[:, feature] > 0.5, p / share, (1 - p) / (1 - share))
+        return out
 
     @property
     def unit(self) -> tuple[str, ...]:
@@ -274,15 +304,28 @@ class TabularNeighbourhood:
         name, value = self._x.names[j], plain(self._row[j])
         return f"{name} missing" if value is None else f"{name} = {display(value)}"
 
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
+    def perturb(self, seed: int, start: int, stop: int, *, evenly: bool = False) -> Perturbations:
         """Perturbations ``start`` to ``stop`` of the stream that belongs to ``seed``.
 
         Draw i depends on the seed, the number of features and i only, never on the instance:
-        slices of one stream agree, and a batch shares them.
+        slices of one stream agree, and a batch shares them. ``evenly`` draws the values of `rare`
+        features more often, for which `importance` makes up.
         """
         training, features = self._training, self._features
         table = training.table
         rows, codes = training.draw(seed, start, stop)
+        evenly = evenly and bool(self.rare)
+        if evenly:
+            rows, codes = rows.copy(), codes.copy()
+            again = child(seed, Purpose.RARE_VALUES)
+            uniform = blocks(again, "uniform", start, stop, len(self.names))
+            for feature, (_, share) in self.rare.items():
+                columns = list(features.members[feature])
+                drawn = training.draw_evenly(
+                    columns, self._codes[columns], share, uniform[:, feature]
+                )
+                rows[:, columns] = drawn[:, None]
+                codes[:, columns] = training.codes[drawn][:, columns]
         match = codes == self._codes.astype(codes.dtype)
         moved: dict[int, Column] = {}
         scaled: dict[int, Floats] = {}
@@ -303,7 +346,7 @@ class TabularNeighbourhood:
             design = design.astype(np.float64)
             for feature in self._continuous:
                 design[:, feature] = scaled[feature]
-        shared = features.around == "training"
+        shared = features.around == "training" and not evenly
         key = (*training.key, seed, range(start, stop)) if shared else None
         return Perturbations(design, key, training, rows, self._codes, moved)
 

@@ -209,6 +209,16 @@ class Training:
         return np.column_stack([c.astype(np.int16 if small else np.int32) for c in columns])
 
     @cached_property
+    def shares(self) -> list[dict[int, float]]:
+        """Share of the training rows, by weight, in each bin or category of each column."""
+        out = []
+        for marginal in self.marginals:
+            found, at = np.unique(marginal.codes, return_inverse=True)
+            share = np.bincount(at.reshape(-1), weights=self.weights)
+            out.append(dict(zip(found.tolist(), (share / share.sum()).tolist(), strict=True)))
+        return out
+
+    @cached_property
     def value_codes(self) -> NDArray[np.int16] | None:
         """``(N, p)`` codes that are equal if the values are; ``None`` if a column has over 256."""
         columns = []
@@ -221,6 +231,24 @@ class Training:
             columns.append(codes.astype(np.int16))
         return np.column_stack(columns)
 
+    @property
+    def _all(self) -> tuple[int, Floats | None]:
+        return self.table.n_rows, self.weights
+
+    def draw_evenly(
+        self, columns: Sequence[int], codes: Ints, share: float, uniform: Floats
+    ) -> Ints:
+        """Draw rows ``(n,)``, a ``share`` of which have these ``codes`` in these columns."""
+        same = (self.codes[:, columns] == codes).all(axis=1)
+        out = np.empty(len(uniform), dtype=np.int64)
+        for rows, part, u in (
+            (np.flatnonzero(same), uniform < share, uniform / share),
+            (np.flatnonzero(~same), uniform >= share, (uniform - share) / (1 - share)),
+        ):
+            weights = None if self.weights is None else self.weights[rows]
+            out[part] = rows[_rows_at(u[part], len(rows), weights)]
+        return out
+
     def draw(self, seed: int, start: int, stop: int) -> tuple[Ints, NDArray[Any]]:
         """Draw by weight: ``(n, p)`` row that each value is taken from, and its bin or category.
 
@@ -228,14 +256,7 @@ class Training:
         """
         if self._last is not None and self._last[0] == (seed, start, stop):
             return self._last[1]
-        uniform = blocks(seed, "uniform", start, stop, len(self.features.names))
-        if self.weights is None:  # below N: the largest draw is 1 − 2⁻⁵³
-            rows = (uniform * self.table.n_rows).astype(np.int64)
-        else:
-            cumulative = np.cumsum(self.weights / self.weights.sum())
-            last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
-            found = np.searchsorted(cumulative, uniform, side="right")
-            rows = np.minimum(found, last).astype(np.int64)
+        rows = _rows_at(blocks(seed, "uniform", start, stop, len(self.features.names)), *self._all)
         if self.features.grouped:  # columns of a group come from the same row
             rows = rows[:, self.features.feature_of]
         drawn = rows, take_cells(self.codes, rows)
@@ -272,6 +293,15 @@ def _mean_ranks(column: Floats, weights: Floats) -> Floats:
     if share.sum() > 0:
         out[known] = ((np.cumsum(share) - 0.5 * share) / share.sum())[group]
     return out
+
+
+def _rows_at(uniform: Floats, n: int, weights: Floats | None) -> Ints:
+    """Positions among n rows, by weight, from uniform draws of any shape."""
+    if weights is None:  # below n: the largest draw is 1 − 2⁻⁵³
+        return np.minimum(uniform * n, n - 1).astype(np.int64)
+    cumulative = np.cumsum(weights / weights.sum())
+    last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
+    return np.minimum(np.searchsorted(cumulative, uniform, side="right"), last).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
