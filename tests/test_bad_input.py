@@ -393,6 +393,15 @@ def test_log_odds_need_probabilities():
     assert "1e-6" in " ".join(e.notes)
 
 
+@pytest.mark.parametrize("bad", [0.0, -2.0])
+def test_logarithms_need_positive_outputs(bad):
+    X = numbers(50, 3)
+    with pytest.raises(cx.CredexError, match=rf"link='log'.*positive.*{bad:g}.*leave link out"):
+        cx.BayesSHAP(lambda r: np.full(len(r), bad), X, link="log").explain(X[0])
+    with pytest.raises(cx.InputError, match=r"link.*'identity', 'logit', 'log'"):
+        cx.BayesSHAP(lambda r: r[:, 0], X, link="ln")
+
+
 # -- models that misbehave ---------------------------------------------------------------------
 
 

@@ -247,6 +247,19 @@ def test_log_odds_are_named():
     assert "in log-odds" in str(shap.explain(X[0])).splitlines()[0]
 
 
+def test_logarithms_are_explained_and_named():
+    """A product of factors is additive in logarithms: exact, however heavy its tails."""
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    weights = np.array([3.0, -2.0, 0.5])
+    product = cx.BayesSHAP(lambda X: np.exp(X @ weights), cx.Tabular(X), link="log")
+    e = product.explain(X[0], posterior="exact")
+    np.testing.assert_allclose(e.mean, weights * (X[0] - X.mean(axis=0)), atol=1e-9)
+    assert "in logarithms" in str(e).splitlines()[0]
+    assert "exp(importance) is a factor" in str(e)
+    lime = cx.BayesLIME(lambda X: np.exp(X @ weights), cx.Tabular(X, bins=None), link="log")
+    assert lime.explain(X[0], queries=300).r2 > 0.99
+
+
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [

@@ -189,6 +189,8 @@ class ExplainerBase(ABC):
         if options.link == "logit":
             clip = f"{LOGIT_CLIP:.0e}".replace("e-0", "e-")
             notes.append(f"in log-odds; probabilities are kept {clip} away from 0 and 1")
+        elif options.link == "log":
+            notes.append("in logarithms: exp(importance) is a factor of the prediction")
         return tuple(notes)
 
     # -- from an instance to a run and its explanation -----------------------------------------

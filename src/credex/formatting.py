@@ -13,6 +13,7 @@ import numpy as np
 from credex.cells import clean, display
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
+from credex.options import LINKS
 from credex.typing import Floats, Masks
 
 ALIKE = "all alike so far"
@@ -175,7 +176,7 @@ def prediction(e: ExplanationBase, output: int) -> tuple[str, str]:
     full, base = (float(np.atleast_1d(x)[output]) for x in (e.prediction, e.base_value))
     name = clean(e.outputs[output])
     peak = float(np.nanmax(np.abs([full, base, 0.0])))
-    unit = " in log-odds" if e.settings.get("link") == "logit" else ""
+    unit = LINKS[e.settings.get("link", "identity")]
     of = f" for output {name}" if name.isdigit() else f" for {shorten(name, 40)}"
     said = f"prediction {amount(full, peak)}{unit}{'' if e.outputs == ('0',) else of}"
     start = f"base value {amount(base, peak)}"

@@ -14,7 +14,9 @@ from credex.posteriors import Prior
 
 POSTERIORS = ("auto", "linear", "gp", "exact")
 SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
-LINKS = ("identity", "logit")
+LINKS = {"identity": "", "logit": " in log-odds", "log": " in logarithms"}
+"""Link functions, and what an output is in after them."""
+
 RECIPES = ("credex", "paper")
 SELECTIONS = ("auto", "forward", "highest", "lasso", "none")
 CALL_KEYWORDS = ("width", "queries", "max_queries", "stop", "start", "cohort")
@@ -76,7 +78,7 @@ class Options:
     prior
         `Prior`; by default the paper's for BayesLIME and a flat one for BayesSHAP.
     link
-        ``"logit"`` explains log-odds of a probability.
+        ``"logit"`` explains log-odds of a probability, ``"log"`` the logarithm of an output > 0.
     noisy
         The model is random: allow repeats, never report zero width.
     recipe
@@ -126,7 +128,7 @@ class Options:
             allowed = f"one of {', '.join(SAMPLERS)} or have select() and paired"
             good = selects and hasattr(self.sampler, "paired")
             _check("sampler", self.sampler, allowed, good=good)
-        _check_choice("link", self.link, LINKS)
+        _check_choice("link", self.link, tuple(LINKS))
         _check_choice("recipe", self.recipe, RECIPES)
         _check_choice("selection", self.selection, SELECTIONS)
         seed: Any = self.seed

@@ -106,6 +106,7 @@ CASES = {
     "20 rows chosen": (smooth, {"background": 20}, {}),
     "cohorts": (smooth, {"cohort": ["a", "b"] * 20}, {"cohort": "b"}),
     "log-odds": (probability, {}, {"link": "logit"}),
+    "logarithms": (probability, {}, {"link": "log"}),
     "noisy": (smooth, {}, {"noisy": True}),
     "a prior": (several, {}, {"prior": cx.Prior(mean=0.3, precision=[1.0, 0.0, 5.0, 0.0, 2.0])}),
     "rows as a sample": (several, {}, {"background_uncertainty": True}),

@@ -294,18 +294,24 @@ class Design(ABC):
         first, second = h.full, self.linked(again.y)[0]
         if self.options.link == "logit":  # log-odds magnify rounding: compare probabilities
             first, second = (0.5 * (1 + np.tanh(0.5 * y)) for y in (first, second))
+        elif self.options.link == "log":
+            first, second = np.exp(first), np.exp(second)
         check_repeat(first, second, again.tolerance, continued=self.continued)
 
     def linked(self, y: Floats) -> Floats:
-        """Apply the link function: identity, or the log-odds of probabilities."""
-        if self.options.link == "identity":
+        """Apply the link function: identity, log-odds of probabilities, or the logarithm."""
+        link = self.options.link
+        if link == "identity":
             return y
-        outside = (y < -1e-9) | (y > 1 + 1e-9)  # averages of exact ones may miss by rounding
+        # averages of exact ones may miss by rounding
+        outside = (y < -1e-9) | (y > 1 + 1e-9) if link == "logit" else ~(y > 0)
         if np.any(outside):
-            bad = float(y[outside][0])
-            msg = f"link='logit' needs probabilities, but the model returned {bad:g}; "
+            bad, needs = float(y[outside][0]), {"logit": "probabilities", "log": "positive outputs"}
+            msg = f"link={link!r} needs {needs[link]}, but the model returned {bad:g}; "
             msg += "leave link out to explain the output as it is"
             raise InputError(msg)
+        if link == "log":
+            return np.asarray(np.log(y))
         p = np.clip(y, LOGIT_CLIP, 1 - LOGIT_CLIP)
         return np.asarray(np.log(p) - np.log1p(-p))
 

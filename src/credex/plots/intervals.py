@@ -11,6 +11,7 @@ from credex import formatting
 from credex.errors import check_count
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
+from credex.options import LINKS
 from credex.plots.canvas import PLAIN, axes, columns, label, sign_colour, title
 from credex.typing import Floats
 
@@ -146,8 +147,7 @@ def _below(
     lines = "" if e.exact else f"thin: {formatting.percent(level)}, thick: 50 % · "
     footer = f"{e.n_queries:,} queries · {lines}{formatting.ending(e)}"
     footer = footer if own_figure else textwrap.fill(footer, columns(room, "small"))
-    unit = "change of the prediction"
-    unit += " in log-odds" if e.settings.get("link") == "logit" else ""
+    unit = "change of the prediction" + LINKS[e.settings.get("link", "identity")]
     if e.method == "BayesLIME":
         unit += ", " + " or ".join(dict.fromkeys(e.units))
     words = f"importance{formatting.times(power)} ({unit})"
