@@ -26,7 +26,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from credex.posteriors.regression import effective_rows
 from credex.typing import Floats
 
 BLOCK_SHARE = 5
@@ -45,7 +44,10 @@ covered .936-.944 on the benchmark games, with it .953-.970."""
 
 @dataclass(frozen=True, slots=True)
 class IntervalRule:
-    """Corrections of a posterior from n rows, of p + 5 fitted hyper-parameters."""
+    """Corrections of a posterior from n rows, of p + 5 fitted hyper-parameters.
+
+    n is the effective number of rows: fewer if residuals have heavy tails (`kurtosis_rows`).
+    """
 
     rows_per_dof: int  # the Student-t has 3 + n/rows_per_dof degrees of freedom,
     max_dof: float  # at most so many,
@@ -56,7 +58,6 @@ class IntervalRule:
     first: int = 0  # residuals of rows before this one, which are in every run, do not count
     blocks_from: int | None = None  # blocks of rows from this one on are left out, too
     in_sample: bool = False  # with many features, sigma² is at least that of the fit itself
-    kurtosis: bool = False  # n is the effective number of rows, by the residuals' kurtosis
     sandwich: bool = False  # the total variance is at least that of a sandwich of residuals
 
 
@@ -94,7 +95,7 @@ MASKS = IntervalRule(  # an inflation of 0.75 in place of the sandwich covered .
     rows_per_dof=16, max_dof=30.0, looks=LOOKS, in_sample=True, sandwich=True
 )
 POOL = IntervalRule(  # a sandwich would count chance replacements in a row: up to twice too wide
-    rows_per_dof=16, max_dof=10.0, inflation=0.75, looks=LOOKS, kurtosis=True
+    rows_per_dof=16, max_dof=10.0, inflation=0.75, looks=LOOKS
 )
 
 
@@ -105,17 +106,6 @@ def leave_one_out(inverse: Floats, whitened: Floats) -> tuple[Floats, Floats]:
     """
     v = 1 / (inverse**2).sum(0)
     return np.asarray((inverse.T @ whitened) * v[:, None]), np.asarray(v)
-
-
-def kurtosis_rows(r: Floats, v: Floats) -> Floats:
-    """Effective sample size (k,) of a scale from residuals ``r (n, k)`` of variances ``v (n,)``.
-
-    3n over the kurtosis, at most n: the variance of a mean of squares grows with it. It is n for
-    normal residuals, and small for a function that is nearly constant except in a few rows.
-    """
-    z2 = r**2 / v[:, None]
-    z2 /= np.maximum(z2.max(0), np.finfo(float).tiny)  # fourth powers of large outputs overflow
-    return np.clip(3 * effective_rows(z2.sum(0), (z2**2).sum(0)), 1.0, len(r))
 
 
 def block_scale(inverse: Floats, whitened: Floats, distance: Floats, first: int) -> Floats:

@@ -17,11 +17,12 @@ from functools import cached_property
 import numpy as np
 
 from credex.history import spans
-from credex.posteriors.calibration import IntervalRule, block_scale, kurtosis_rows, leave_one_out
+from credex.posteriors.calibration import IntervalRule, block_scale, leave_one_out
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
+from credex.posteriors.regression import kurtosis_rows
 from credex.posteriors.student import Belief, dof_factor
 from credex.typing import Design, Floats, Ints
 
@@ -170,7 +171,7 @@ class Conditioned:
             near = np.abs(K) if self.kernel.odd else K  # the sign of a pair is arbitrary
             distance = np.diag(K)[:, None] + np.diag(K) - 2 * near
             sigma2 = np.maximum(sigma2, block_scale(inverse, self.W, distance, rule.blocks_from))
-        rows = kurtosis_rows(r, v) if rule.kurtosis else np.full(len(sigma2), float(n))
+        rows = kurtosis_rows(r / np.sqrt(v)[:, None]) if len(r) else np.full(len(sigma2), float(n))
         return sigma2 * (1 + rule.inflation * (p + 5) / rows), residual, float(rows.min())
 
     def shares_left(self, masks: Design) -> Floats:

@@ -265,6 +265,18 @@ def effective_rows(total: Floats, squares: Floats) -> Floats:
     return np.asarray(np.square(total) / np.maximum(squares, TINY))
 
 
+def kurtosis_rows(z: Floats) -> Floats:
+    """Effective sample size ``(k,)`` of a variance from residuals ``z (n, k)``.
+
+    3n over the kurtosis, at most n: the variance of a mean of squares grows with it. It is n for
+    normal residuals (and for none), and small for a function that is nearly constant except in a
+    few rows.
+    """
+    z = np.where(z.any(axis=0), z, 1.0)
+    z2 = np.square(z / np.maximum(np.abs(z).max(0), np.finfo(float).tiny))
+    return np.clip(3 * effective_rows(z2.sum(0), (z2**2).sum(0)), 1.0, len(z))
+
+
 def few_rows_factors(rows: Floats, dof: float) -> Floats:
     """Factors ``(d,)`` ≥ 1 of variances that rest on so many effective ``rows (d,)``.
 

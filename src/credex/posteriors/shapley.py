@@ -18,6 +18,7 @@ from credex.posteriors.regression import (
     Prior,
     constrained_inverse,
     effective_rows,
+    kurtosis_rows,
     sandwich,
     slack,
 )
@@ -335,10 +336,12 @@ class ShapleyPosterior:
         """Degrees of freedom: spare units times their effective share.
 
         Satterthwaite's, for sandwiches after Bell and McCaffrey (2002): a variance that few units
-        decide is as uncertain as that of few units. Fewer if little is known of the noise.
+        decide is as uncertain as that of few units. Fewer if residuals have heavy tails, or if
+        little is known of the noise.
         """
         g = self.geometry
-        dof = max((len(self.y) - g.n_parameters) * g.effective_share, 1.0)
+        tails = float(kurtosis_rows(self.residual).min()) / len(self.y)
+        dof = max((len(self.y) - g.n_parameters) * g.effective_share * tails, 1.0)
         if self.noise is None:
             return dof
         fpc, w2 = g.finite_population_correction, np.square(g.weights)
