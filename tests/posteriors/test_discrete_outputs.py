@@ -23,7 +23,9 @@ def votes(d, seed):
 def test_repeats_counts_equal_pairs():
     assert repeats(np.array([1.0, 2.0, 1.0, 1.0, 2.0]), 1.0) == pytest.approx(4 / 10)
     assert repeats(np.array([0.0, 1e-8, 1.0]), 1.0) == pytest.approx(1 / 3)
-    assert repeats(np.array([0.0, 1e-3, 1.0]), 1.0) == 0.0
+    assert repeats(np.array([0.0, 1e-3, 1.0]), 1.0) == 0.0  # of ones there is only one
+    assert repeats(np.array([0.0, 1e-3, 1.0, 0.99]), 1.0) == pytest.approx(2 / 6)
+    assert repeats(np.array([0.0, 1e-3, 1.0, 0.9, 0.8, 0.6]), 1.0) == 0.0  # ones that differ
     assert repeats(np.array([3.0]), 1.0) == 0.0
 
 
@@ -59,6 +61,23 @@ def test_a_constant_or_discrete_output_hardly_widens_another(method, other):
     two = method(table_game(both), cx.Masks(10), **options).explain(queries=120)
     limit = 1.01 if other is np.zeros else 4  # a kernel is shared, so labels do change it
     assert (two.sd[:, 0] <= limit * one.sd).all()
+
+
+@pytest.mark.parametrize("sampler", ["focused", "paired", "random"])
+@pytest.mark.parametrize("smooth", [1e-5, 1e-2])
+def test_votes_with_a_small_smooth_part_are_votes(sampler, smooth):
+    """Intervals covered 0.35 to 0.72 while only outputs that repeat exactly were labels."""
+    hits = []
+    for g in range(6):
+        rng = np.random.default_rng(g)
+        weights = rng.exponential(size=10)
+        v = (all_masks(10) @ weights > weights.sum() / 2) + smooth * all_masks(10) @ rng.normal(
+            size=10
+        )
+        explainer = cx.BayesSHAP(table_game(v), cx.Masks(10), posterior="gp", sampler=sampler)
+        runs = (explainer.explain(queries=100, seed=s) for s in range(5))
+        hits += [e.interval().covers(shapley(v)).mean() for e in runs]
+    assert np.mean(hits) >= 0.8
 
 
 def test_an_additive_game_is_white_by_half_a_row_only():
