@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from credex.posteriors import assisted
 from credex.posteriors.assisted import (
@@ -205,8 +206,11 @@ def test_the_covariance_holds_sampling_and_what_is_left_of_the_bias(bias):
     d, c = 10, drawn(10, 40, bias, 3)
     phi = np.zeros((d, 1))
     lam = share(phi, [c], np.ones(1))
-    _, covariance, _ = combine(phi, [c], np.ones(1), np.ones_like(phi))
+    _, covariance, dof = combine(phi, [c], np.ones(1), np.ones_like(phi))
     influence = (1 - lam) * c.surrogate + lam * c.influence
+    units = effective_units(influence)
+    assert dof == pytest.approx(min(units, 4 / (1 - lam)))
+    covariance *= (stats.t.ppf(0.975, dof) / stats.t.ppf(0.975, units)) ** 2  # the same at 95 %
     left = covariance[:, :, 0] - influence @ influence.T
     difference = ((c.influence - c.surrogate) ** 2).sum(axis=1).mean()
     square = max((c.value**2).mean() - difference, 0.0)

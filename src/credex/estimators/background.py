@@ -133,7 +133,7 @@ class BackgroundEstimator(Estimator):
         deviation, dof = f.belief.deviation, f.belief.dof
 
         def spread(n: float) -> tuple[Floats, float]:
-            return deviation * np.sqrt(f.units / n), dof * n / f.units
+            return deviation * np.sqrt(f.units / n), dof
 
         return solve_forecast(h, f.belief.mean, spread, f.units, limits=limits, level=level)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from credex.posteriors.student import dof_factor
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats, Ints, Masks
 
@@ -79,6 +80,13 @@ PSEUDO_FEATURES = 0.25
 
 Five features at 30 rows were covered 0.91 without it, 0.95 with 0.5; ten tables of eight and more
 features at 100 rows 0.954 and 0.960.
+"""
+
+TAIL_DOF = 4.0
+"""Degrees of freedom of what rests on the surrogate alone, at the same width at 95 %.
+
+Most of its errors are far smaller than the few that decide the 95 %: on eleven tables 50 and 80 %
+intervals covered 0.56 and 0.84 at 100 rows without this, 0.50 and 0.80 with it.
 """
 
 MAX_NODES = 4
@@ -377,7 +385,8 @@ def combine(
     that are as far off as all of c, because few features cannot measure it. All outputs (of
     standard deviations ``spread``) share λ, so that importances of probabilities add up.
 
-    Returns means ``(d, k)``, covariances ``(d, d, k)`` and the least effective number of units.
+    Returns means ``(d, k)``, scale matrices ``(d, d, k)`` and degrees of freedom: the least
+    effective number of units, or fewer if little of the corrections is used.
     """
     d = len(phi)
     each = size.mean(axis=0)
@@ -399,7 +408,8 @@ def combine(
         mean[:, j] += share * c.value
         covariance[:, :, j] = influence @ influence.T + (centre * left) @ centre
         units = min(units, effective_units(influence))
-    return mean, covariance, units
+    dof = min(units, TAIL_DOF / max(1.0 - float(share.mean()), 1e-9))
+    return mean, covariance * dof_factor(units, dof), dof
 
 
 def _bias(c: Correction) -> tuple[float, float, float]:
