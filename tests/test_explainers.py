@@ -777,12 +777,16 @@ def test_a_rare_category_that_decides_is_seen(posterior):
         assert e.interval().covers([1.0, 0.0])[0] or abs(e.mean[0] - 1) < 0.01
         assert e.interval().lower[0] > 0
     assert e.history.rows.design()[:, 0].mean() > 0.03  # one of 200 rows
+    rows, here = e.history.rows, lime.domain.at(X.iloc[0])
+    expected = cx.Exponential().weights(rows.design(), np.ones(2)) * here.importance(rows.design())
+    np.testing.assert_allclose(rows.w(), expected, rtol=1e-12)
+    assert np.ptp(here.importance(rows.design())) > 0.9
     paper = cx.BayesLIME(model, X, recipe="paper").explain(X.iloc[0], queries=400)
     assert paper.history.rows.design()[:, 0].mean() < 0.02
 
 
 def test_importance_weights_leave_the_target_alone():
-    """Rows drawn evenly have the weighted means of rows drawn as lime does."""
+    """Oversampled rows have the weighted means of rows drawn as lime does."""
     rng = np.random.default_rng(1)
     X = pd.DataFrame(
         {
@@ -795,7 +799,7 @@ def test_importance_weights_leave_the_target_alone():
     row = pd.Series({"kind": "u", "flag": True, "x": 0.3}, dtype=object)
     here = cx.Tabular(X, weights=weights).at(row)
     assert set(here.rare) == {0, 1}
-    plain, even = (here.perturb(0, 0, 40_000, evenly=evenly) for evenly in (False, True))
+    plain, even = (here.perturb(0, 0, 40_000, oversample=more) for more in (False, True))
     w = here.importance(even.design)
     assert w.mean() == pytest.approx(1, abs=0.02)
     z, n = even.design.astype(float), len(w)
@@ -808,7 +812,7 @@ def test_importance_weights_leave_the_target_alone():
         atol=0.01,
     )
     np.testing.assert_allclose(even.design.mean(axis=0)[:2], [0.05, 0.95], atol=0.01)
-    part = here.perturb(0, 700, 1500, evenly=True)
+    part = here.perturb(0, 700, 1500, oversample=True)
     np.testing.assert_array_equal(part.design, even.design[700:1500])
     assert part.inputs().equals(even.pick(slice(700, 1500)))
 

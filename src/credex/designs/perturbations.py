@@ -193,10 +193,10 @@ class PerturbationDesign(Design):
     def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
         """Perturbed rows ``start`` to ``stop`` of a table's stream."""
         table = cast("TabularNeighbourhood", self.neighbourhood)
-        return table.perturb(seed, start, stop, evenly=not self.options.paper)
+        return table.perturb(seed, start, stop, oversample=not self.options.paper)
 
     def row_weights(self, design: Rows) -> Weights:
-        """Weights of perturbations: their proximity to the instance, made up for how drawn."""
+        """Weights of perturbations: proximity to the instance, times importance weights."""
         weights = np.asarray(self.kernel.weights(design, self.origin))
         if self.by_masks or self.options.paper:
             return weights

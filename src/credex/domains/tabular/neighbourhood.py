@@ -269,7 +269,7 @@ class TabularNeighbourhood:
         }
 
     def importance(self, design: Design) -> Weights:
-        """Importance weights ``(n,)`` of rows that were drawn ``evenly``: lime's law over ours."""
+        """Importance weights ``(n,)`` of oversampled rows: lime's probability over ours."""
         out = np.ones(len(design))
         for feature, (p, share) in self.rare.items():
             out *= np.where(design[:, feature] > 0.5, p / share, (1 - p) / (1 - share))
@@ -304,24 +304,26 @@ class TabularNeighbourhood:
         name, value = self._x.names[j], plain(self._row[j])
         return f"{name} missing" if value is None else f"{name} = {display(value)}"
 
-    def perturb(self, seed: int, start: int, stop: int, *, evenly: bool = False) -> Perturbations:
+    def perturb(
+        self, seed: int, start: int, stop: int, *, oversample: bool = False
+    ) -> Perturbations:
         """Perturbations ``start`` to ``stop`` of the stream that belongs to ``seed``.
 
         Draw i depends on the seed, the number of features and i only, never on the instance:
-        slices of one stream agree, and a batch shares them. ``evenly`` draws the values of `rare`
-        features more often, for which `importance` makes up.
+        slices of one stream agree, and a batch shares them. ``oversample`` draws the rare values of
+        `rare` features more often; `importance` has the weights that undo it.
         """
         training, features = self._training, self._features
         table = training.table
         rows, codes = training.draw(seed, start, stop)
-        evenly = evenly and bool(self.rare)
-        if evenly:
+        oversample = oversample and bool(self.rare)
+        if oversample:
             rows, codes = rows.copy(), codes.copy()
             again = child(seed, Purpose.RARE_VALUES)
             uniform = blocks(again, "uniform", start, stop, len(self.names))
             for feature, (_, share) in self.rare.items():
                 columns = list(features.members[feature])
-                drawn = training.draw_evenly(
+                drawn = training.draw_oversampled(
                     columns, self._codes[columns], share, uniform[:, feature]
                 )
                 rows[:, columns] = drawn[:, None]
@@ -346,7 +348,7 @@ class TabularNeighbourhood:
             design = design.astype(np.float64)
             for feature in self._continuous:
                 design[:, feature] = scaled[feature]
-        shared = features.around == "training" and not evenly
+        shared = features.around == "training" and not oversample
         key = (*training.key, seed, range(start, stop)) if shared else None
         return Perturbations(design, key, training, rows, self._codes, moved)
 

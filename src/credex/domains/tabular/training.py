@@ -231,11 +231,7 @@ class Training:
             columns.append(codes.astype(np.int16))
         return np.column_stack(columns)
 
-    @property
-    def _all(self) -> tuple[int, Floats | None]:
-        return self.table.n_rows, self.weights
-
-    def draw_evenly(
+    def draw_oversampled(
         self, columns: Sequence[int], codes: Ints, share: float, uniform: Floats
     ) -> Ints:
         """Draw rows ``(n,)``, a ``share`` of which have these ``codes`` in these columns."""
@@ -256,7 +252,8 @@ class Training:
         """
         if self._last is not None and self._last[0] == (seed, start, stop):
             return self._last[1]
-        rows = _rows_at(blocks(seed, "uniform", start, stop, len(self.features.names)), *self._all)
+        uniform = blocks(seed, "uniform", start, stop, len(self.features.names))
+        rows = _rows_at(uniform, self.table.n_rows, self.weights)
         if self.features.grouped:  # columns of a group come from the same row
             rows = rows[:, self.features.feature_of]
         drawn = rows, take_cells(self.codes, rows)
