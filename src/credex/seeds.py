@@ -41,6 +41,7 @@ class Purpose(IntEnum):
     FUNCTIONAL_ROWS = 71
     WARMING_ROWS = 73
     RARE_VALUES = 79
+    RANKED_ROWS = 83
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

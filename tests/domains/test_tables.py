@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from credex import BayesSHAP
 from credex.cells import is_missing
 from credex.domains import Tabular
 from credex.domains.tabular.columns import rounded
@@ -347,14 +348,16 @@ def test_rows_are_encoded_as_mean_ranks_and_codes():
         {"a": [1.0, 3.0, 3.0, np.nan, 9.0], "b": ["u", "v", "u", "w", "v"], "c": [0, 1, 2, 3, 4]}
     )
     weights = [1.0, 2.0, 3.0, 4.0, 2.0]
-    x, background = Tabular(table, weights=weights).at(table.iloc[2]).encoded
+    nb = Tabular(table, weights=weights).at(table.iloc[2])
+    x, background = nb.encoded, nb.encode(np.arange(5))
     np.testing.assert_allclose(background[:, 0], [0.5 / 8, 3.5 / 8, 3.5 / 8, -1.0, 7.0 / 8])
     np.testing.assert_allclose(background[:, 2], [0.5 / 12, 2 / 12, 4.5 / 12, 8 / 12, 11 / 12])
     np.testing.assert_allclose(x[0, [0, 2]], background[2, [0, 2]], rtol=1e-12)
     for j in range(5):
         assert (background[j, 1] == x[0, 1]) == (table.b[j] == "u")
     new = pd.Series({"a": 4.0, "b": "never seen", "c": -1})
-    x, background = Tabular(table, weights=weights).at(new).encoded
+    nb = Tabular(table, weights=weights).at(new)
+    x, background = nb.encoded, nb.encode(np.arange(5))
     np.testing.assert_allclose(x[0, [0, 2]], [6.0 / 8, 0.0])
     assert x[0, 1] not in background[:, 1]
 
@@ -365,3 +368,39 @@ def test_a_background_without_equal_rows_is_not_copied():
     assert domain._training.background is domain._training.table
     twice = Tabular(np.concatenate([X, X]))
     assert twice._training.background.n_rows == 50
+
+
+def test_equal_rows_are_found_whatever_their_hashes():
+    """Rows with the same hash and other values are told apart by their values."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 3, size=(400, 3)).astype(float)
+    summary = Tabular(table)._training.summary
+    assert len(summary.rows) == len(np.unique(table, axis=0))
+    for row, weight in zip(summary.rows, summary.weights, strict=True):
+        assert weight == pytest.approx((table == table[row]).all(axis=1).mean())
+
+    def mixed(first: int) -> int:  # the hash of one column
+        key = first * 0x9E3779B97F4A7C15 % 2**64
+        return key ^ key >> 29
+
+    a, b = 5, 11
+    second = np.array([7, 7 ^ mixed(a) ^ mixed(b)], dtype=np.uint64).view(np.int64)
+    collide = np.column_stack([np.array([a, b]), second])
+    assert len(Tabular(np.concatenate([collide, collide[:1]]))._training.summary.rows) == 2
+
+
+def test_a_large_background_is_not_copied_whole():
+    """Beside the table, an explanation holds some numbers per row, none per cell."""
+    import tracemalloc
+
+    X = np.random.default_rng(0).normal(size=(200_000, 20))
+    explainer = BayesSHAP(lambda rows: rows[:, 0] * rows[:, 1], X)
+    explainer.explain(X[0], queries=60)  # loads what is imported on the way
+    explainer = BayesSHAP(lambda rows: rows[:, 0] * rows[:, 1], X)
+    tracemalloc.start()
+    try:
+        explainer.explain(X[1], queries=60)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.8 * X.nbytes

@@ -39,6 +39,9 @@ MIN_FUNCTIONAL_ROWS = 500
 A calibrated sample of 250 of 1,000 rows gave the errors and the coverage of all of them.
 """
 
+ROWS_PER_FUNCTION = 8
+"""Sampled rows for each function of a column that they are calibrated to, at least."""
+
 FEW_ROWS_FOLDS = 4
 """Kernels while each can learn from more rows: with two, intervals were 6 % wider.
 
@@ -147,7 +150,7 @@ class BackgroundEstimator(Estimator):
     def _asked(self, h: History) -> Asked:
         """Encode what was asked; the first row is the instance."""
         d = self.design
-        x, background = d.neighbourhood.encoded
+        x = d.neighbourhood.encoded
         masks = h.rows.design()
         order = np.argsort(masks.any(axis=1), kind="stable")  # however the run was cut
         masks, y = masks[order], h.rows.y()[order]
@@ -156,7 +159,7 @@ class BackgroundEstimator(Estimator):
         origin = np.concatenate([base, np.repeat(d.pair_rows(0, n_pairs), 2)])
         on = np.ones((len(masks), len(d.active)), dtype=np.bool_)
         on[:, d.active] = masks
-        rows = np.where(on[:, self.design.neighbourhood.feature_of], x, background[origin])
+        rows = np.where(on[:, d.neighbourhood.feature_of], x, d.neighbourhood.encode(origin))
         return Asked(
             np.concatenate([x, rows]),
             np.concatenate([np.asarray(h.full)[None], y]),
@@ -200,18 +203,21 @@ class BackgroundEstimator(Estimator):
         A sample has the marginals of all rows (calibration weights), and what its features do not
         explain of the rows left out is part of the variance.
         """
-        background, weights = self.design.neighbourhood.encoded[1], self.design.weights
-        size = max(MIN_FUNCTIONAL_ROWS, n)
-        if size >= len(background):
-            return Sample(background, weights)
-        rng = spawn(int(self.options.seed), Purpose.FUNCTIONAL_ROWS, len(background))
-        points = (rng.random() + np.arange(size)) / size
-        order = rng.permutation(len(background))
-        at = np.cumsum(weights[order]).searchsorted(points, side="right")
-        rows = order[np.minimum(at, len(order) - 1)]
-        return Sample.calibrated(
-            background, weights, rows, categorical=self.design.neighbourhood.categorical
+        nb, weights, n_rows = (
+            self.design.neighbourhood,
+            self.design.weights,
+            len(self.design.weights),
         )
+        size = max(MIN_FUNCTIONAL_ROWS, n)
+        if size >= n_rows:
+            return Sample(nb.encode(np.arange(n_rows)), weights)
+        rng = spawn(int(self.options.seed), Purpose.FUNCTIONAL_ROWS, n_rows)
+        points = (rng.random() + np.arange(size)) / size
+        order = rng.permutation(n_rows)
+        at = np.cumsum(weights[order]).searchsorted(points, side="right")
+        rows = nb.encode(order[np.minimum(at, n_rows - 1)])
+        degree = size // (ROWS_PER_FUNCTION * rows.shape[1])
+        return Sample.calibrated(rows, *nb.auxiliary(rows, degree), 1.0 - size / n_rows)
 
     def _with_prior(self, belief: Belief, error: ErrorPosterior) -> Belief:
         """Update the belief by the prior φ ~ N(m, σ²/λ) of features with λ > 0.
@@ -261,11 +267,11 @@ class BackgroundEstimator(Estimator):
         size = BASIS_ROWS if gp else UNFITTED_BASIS_ROWS
         if n <= (MAX_EXACT_ROWS if gp else size):
             return None
-        x, background = self.design.neighbourhood.encoded
+        nb = self.design.neighbourhood
         rng = spawn(int(self.options.seed), Purpose.BASIS_ROWS, self.d)
         features = rng.random((size, len(self.design.active))) < rng.random((size, 1))
-        rows = background[rng.integers(len(background), size=size)]
-        return np.where(features[:, self.design.neighbourhood.feature_of], x, rows)
+        rows = nb.encode(rng.integers(self.design.n_background, size=size))
+        return np.where(features[:, nb.feature_of], nb.encoded, rows)
 
     def _corrected(
         self,
@@ -281,7 +287,7 @@ class BackgroundEstimator(Estimator):
         """
         d, m, k = self.d, len(asked.pairs), asked.y.shape[1]
         n_base, n_rows = len(asked.base), self.design.n_background
-        x = self.design.neighbourhood.encoded[0]
+        x = self.design.neighbourhood.encoded
         sample = self._rows(len(asked.y))
         background, weights = sample.rows, sample.weights
         by_row, base_by_row = np.zeros((len(weights), d, k)), np.zeros((len(weights), k))

@@ -23,7 +23,7 @@ from credex.cells import as_bool, as_number, is_missing, plain
 from credex.errors import InputError
 from credex.typing import Floats, Ints, Native
 
-__all__ = ["MISSING", "NAT", "Backend", "Column", "Kind", "Marginal"]
+__all__ = ["MISSING", "NAT", "Backend", "Column", "Kind", "Marginal", "Ranks"]
 
 Column: TypeAlias = Any
 """One native column: a numpy array, a pandas extension array or a polars Series."""
@@ -358,6 +358,32 @@ def binned(values: Floats, edges: Floats) -> Ints:
     out = np.searchsorted(edges, values, side="left").astype(np.int64)
     out[np.isnan(values)] = len(edges) + 1
     return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranks:
+    """Mean ranks, from 0 to 1, among rows of a column; −1 of a missing value.
+
+    ``values (m,)`` are the distinct values of the rows in ascending order, ``below (m + 1,)`` the
+    shares of rows below each of them, and below infinity.
+    """
+
+    values: Floats
+    below: Floats
+
+    @classmethod
+    def among(cls, column: Floats, weights: Floats) -> Ranks:
+        """Rank among the known values of ``column (n,)``."""
+        known = ~np.isnan(column)
+        values, group = np.unique(column[known], return_inverse=True)
+        below = np.zeros(len(values) + 1)
+        np.cumsum(np.bincount(group, weights[known], len(values)), out=below[1:])
+        return cls(values, below / max(below[-1], 1e-300))
+
+    def of(self, column: Floats) -> Floats:
+        """Mean rank of each value."""
+        first, last = (self.values.searchsorted(column, side) for side in ("left", "right"))
+        return np.where(np.isnan(column), -1.0, 0.5 * (self.below[first] + self.below[last]))
 
 
 def bin_labels(name: str, edges: list[str]) -> list[str]:

@@ -100,13 +100,13 @@ class TabularNeighbourhood:
     @cached_property
     def _differs(self) -> Masks:
         """``(B, d)`` where a background row differs from the instance (NaN equals NaN)."""
-        values = self._stacked.identity()
+        values = self._stacked.identities()
         return ~self._features.all_of(values[:-1] == values[-1])
 
     @cached_property
     def active(self) -> Masks:
         """``(d,)``: the feature differs from at least one background row."""
-        first = self._with_first.identity()
+        first = self._with_first.identities()
         same = (first[0] == first[1]) & self._training.constant_columns
         return np.asarray(~self._features.all_of(same[None])[0])
 
@@ -159,28 +159,27 @@ class TabularNeighbourhood:
 
         ``masks (n, d)`` are on where a feature comes from row ``first``, off for ``second (n,)``.
         """
-        cells = np.where(masks[:, self._features.feature_of], first[:, None], second[:, None])
-        encoded = np.take_along_axis(self.encoded[1], cells, axis=0)
+        on = masks[:, self._features.feature_of]
+        cells = np.where(on, first[:, None], second[:, None])
+        encoded = np.where(on, self.encode(first), self.encode(second))
         return self._training.background.gather(cells, second, {}), encoded
 
     @cached_property
-    def encoded(self) -> tuple[Floats, Floats]:
-        """The instance ``(1, p)`` and the background ``(B, p)`` as ranks and codes.
+    def encoded(self) -> Floats:
+        """The instance ``(1, p)`` as `encode` gives background rows."""
+        return self._training.encode_instance(self._x)
+
+    def encode(self, rows: Ints) -> Floats:
+        """Background rows as ``(n, p)`` ranks and codes.
 
         A number is its mean rank among the background rows, from 0 to 1, and −1 if missing. A value
         without order has a code that tells equal from different.
         """
-        background = self._training.background_ranks
-        x = np.empty((1, background.shape[1]))
-        if self.categorical.any():
-            background = background.copy()
-        for j, ordered in enumerate(self._features.ordered):
-            if ordered:
-                x[0, j] = self._training.rank(j, self._x.floats(j)[0])
-            else:
-                codes = self._training.background.append(self._x).factorize(j)[0]
-                background[:, j], x[0, j] = codes[:-1], codes[-1]
-        return x, background
+        return self._training.encode(rows)
+
+    def auxiliary(self, encoded: Floats, degree: int) -> tuple[Floats, Floats]:
+        """Functions ``(n, q)`` of encoded background rows, and their means over all of them."""
+        return self._training.auxiliary(encoded, degree)
 
     @property
     def categorical(self) -> Masks:

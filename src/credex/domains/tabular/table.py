@@ -122,19 +122,20 @@ class Table:
             ) from None
         return out, codes
 
-    def identity(self) -> NDArray[np.uint64]:
-        """``(n, p)`` integers that are equal within a column if and only if the values are."""
-        if self.block is not None and self.block.dtype.kind in "iufb":
-            return _bits(self.block)
-        return np.column_stack([_bits(self._comparable(j)) for j in range(self.n_columns)])
-
-    def _comparable(self, j: int) -> NDArray[Any]:
-        """``(n,)`` numbers that are equal if and only if the values of column j are."""
+    def identity(self, j: int) -> NDArray[np.uint64]:
+        """``(n,)`` integers that are equal if and only if the values of column j are."""
         if self.kinds[j] in ("number", "date"):
+            column = self.columns[j]
+            if self.block is not None and column.dtype.kind in "iufb":
+                return _bits(column)
             floats = self.floats(j)
             if self.kinds[j] == "date" or not (np.abs(floats) >= _EXACT).any():
-                return floats
-        return self.factorize(j)[0]
+                return _bits(floats)
+        return _bits(self.factorize(j)[0])
+
+    def identities(self) -> NDArray[np.uint64]:
+        """``(n, p)`` integers that are equal within a column if and only if the values are."""
+        return np.column_stack([self.identity(j) for j in range(self.n_columns)])
 
     def frame(self) -> Native:
         """Return the rows in the user's own form; it may share memory with this table."""
