@@ -318,9 +318,7 @@ class BackgroundEstimator(Estimator):
             for j, c in enumerate(corrections)
         ]
         size = np.einsum("n,ndk->dk", weights, by_row**2)
-        means, scales, dof = combine(
-            phi, corrections, spread, np.maximum(size, 0.0), fitted=self.kind == "gp"
-        )
+        means, scales, dof = combine(phi, corrections, spread, np.maximum(size, 0.0))
         means += (total - means.sum(axis=0)) / d  # adds up to f(x) − base as reported
         alike = np.ptp(asked.y, axis=0) == 0
         means[:, alike], base_value[alike] = 0.0, asked.y[0, alike]
