@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from credex.domains import Tabular
 from credex.posteriors import assisted
 from credex.posteriors.assisted import (
     AnovaKernel,
@@ -209,11 +211,14 @@ def test_the_covariance_holds_sampling_and_what_is_left_of_the_bias(bias):
     _, covariance, dof = combine(phi, [c], np.ones(1), np.ones_like(phi))
     influence = (1 - lam) * c.surrogate + lam * c.influence
     units = effective_units(influence)
-    assert dof == pytest.approx(min(units, 4 / (1 - lam)))
     covariance *= (stats.t.ppf(0.975, dof) / stats.t.ppf(0.975, units)) ** 2  # the same at 95 %
     left = covariance[:, :, 0] - influence @ influence.T
     difference = ((c.influence - c.surrogate) ** 2).sum(axis=1).mean()
     square = max((c.value**2).mean() - difference, 0.0)
+    own, total = (influence**2).sum(axis=1), np.diag(covariance[:, :, 0])
+    of_bias = ((1 - lam) ** 2 * (square + difference)) ** 2 / (16 * d)
+    rates = (own**2 / units + of_bias) / total**2  # Satterthwaite
+    assert dof == pytest.approx(min(units, max(1 / rates.clip(0, 1).mean(), 4)))
     square += 0.25 / d * (square + difference)  # a quarter of a feature more
     np.testing.assert_allclose(np.diag(left), (1 - lam) ** 2 * square, atol=1e-10)
     np.testing.assert_allclose(left.sum(axis=0), 0, atol=1e-10)  # the sum is known
@@ -260,15 +265,14 @@ def test_few_units_with_most_of_the_influence_count_as_few():
     assert effective_units(one) < effective_units(uneven) < effective_units(even)
 
 
-def sampled(n=2_000, size=400, seed=0, p=4):
+def sampled(n=2_000, size=400, seed=0, p=4, degree=4):
     rng = np.random.default_rng(seed)
-    background = rng.random((n, p))
-    background[:, -1] = rng.integers(0, 3, n)
-    categorical = np.arange(p) == p - 1
-    chosen = rng.choice(n, size, replace=False)
-    weights = np.full(n, 1 / n)
-    sample = Sample.calibrated(background, weights, chosen, categorical=categorical)
-    return background, sample
+    table = pd.DataFrame(rng.random((n, p)))
+    table[p - 1] = rng.choice(["u", "v", "w"], n)
+    nb = Tabular(table).at(table.iloc[0])
+    background = nb.encode(np.arange(n))
+    rows = background[rng.choice(n, size, replace=False)]
+    return background, Sample.calibrated(rows, *nb.auxiliary(rows, degree), 1 - size / n)
 
 
 def test_a_calibrated_sample_has_the_marginals_of_all_rows():
@@ -299,7 +303,7 @@ def test_the_variance_of_a_calibrated_mean_is_its_squared_error():
 
 
 def test_too_many_columns_are_not_calibrated():
-    _, sample = sampled(n=600, size=100, p=40)
+    _, sample = sampled(n=600, size=100, p=40, degree=0)
     assert sample.auxiliary is None
     np.testing.assert_array_equal(sample.weights, 0.01)
     assert sample.variance(sample.rows[:, :2, None]).shape == (2, 2, 1)
