@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
@@ -58,6 +59,35 @@ def test_nothing_to_check():
 def test_bad_n(n):
     with pytest.raises(cx.InputError, match="n must"):
         SHAP.verify(X, n)
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.88, 0.92])
+@pytest.mark.parametrize("rows", [5, 10, 40])
+def test_low_coverage_is_not_called_safe(coverage, rows):
+    """Hits of a row are correlated: the interval of the coverage knows it."""
+    rng = np.random.default_rng(0)
+    found = SHAP.explain_many(X.iloc[:rows], queries=60)
+    called, held = [], []
+    for _ in range(60):
+        p = rng.beta(coverage * 4, (1 - coverage) * 4, size=rows)  # correlation 0.2
+        reference = []
+        for e, own in zip(found, p, strict=True):
+            off = np.where(rng.random(e.belief.mean.shape) < own, 0.0, 1e3)
+            belief = replace(e.belief, mean=e.belief.mean + off)
+            reference.append(replace(e, estimate=replace(e.estimate, belief=belief)))
+        v = compare(found, reference, 0.95)
+        called.append("safe side" in v.verdict)
+        held.append(v.low <= coverage <= v.high)
+    assert not any(called)
+    assert np.mean(held) > 0.9
+
+
+def test_intervals_that_all_hold_have_an_uncertain_coverage():
+    found = SHAP.explain_many(X.iloc[:10], queries=60)
+    v = compare(found, list(found), 0.95)
+    assert v.coverage == 1.0
+    assert 0.9 < v.low < 0.97
+    assert v.high == 1.0
 
 
 @pytest.mark.parametrize("n", [1, 3])
