@@ -27,7 +27,7 @@ endif
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
 .PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
-.PHONY: bench-image bench-deletion bench-photographs bench-text
+.PHONY: bench-interactions bench-image bench-deletion bench-photographs bench-text
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench-rows: $(VENV)/.bench ## error over the whole background by model rows, aga
 
 bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
+
+bench-interactions: $(VENV)/.bench ## interactions of pairs: error against shapiq, coverage
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.interactions $(ARGS)
 
 bench-image: $(VENV)/.bench ## perturbed images per second and memory against lime and shap
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.image $(ARGS)

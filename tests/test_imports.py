@@ -30,7 +30,7 @@ ORDER = [
     "plots",
     "explanation",
     "explanations",
-    "run verify metrics zoom",
+    "run verify metrics zoom interactions",
     "explainer_base",
     "batch",
     "explainer",

@@ -61,7 +61,7 @@ def test_exhaustive_equals_shaps_exact_explainer(cancer, forest):
     explainer = cx.BayesSHAP(forest, cx.Tabular(background, background="all"), target=1)
     e = explainer.explain(X.iloc[7], posterior="exact")
     assert e.exact
-    truth = peer(X.iloc[[7]].to_numpy()).values[0]  # noqa: PD011 - shap's, not pandas'
+    truth = peer(X.iloc[[7]].to_numpy()).values[0]
     np.testing.assert_allclose(e.mean, truth, atol=1e-9)
 
 

@@ -31,6 +31,7 @@ from credex.errors import (
 from credex.estimators.forecast import Forecast, perturbations_to_go
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
+from credex.interactions import Interactions
 from credex.lime import BayesLIME
 from credex.models import from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
@@ -58,6 +59,7 @@ __all__ = [
     "Grid",
     "Image",
     "InputError",
+    "Interactions",
     "InterruptedRun",
     "Interval",
     "LinearPosterior",

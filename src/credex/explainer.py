@@ -78,14 +78,15 @@ class Explainer(ExplainerBase):
         Takes the keywords of `explain`; ``queries`` and ``max_queries`` count what was already
         spent.
         """
-        _check_explanation("refine", explanation)
-        kept: CallDict = {"seed": explanation.settings["seed"], "level": explanation.level}
-        kept.update(explanation.settings["options"])
-        if "prior" in kept:
-            kept["prior"] = Prior(*explanation.settings["options"]["prior"])
+        check_explanation("refine", explanation)
+        kept = _settings(explanation)
         kept.update(call)
         x, cohort = self.domain.restore(explanation.payload), explanation.settings.get("cohort")
         return self.explain(x, start=explanation, cohort=cohort, **kept)
+
+    def _recalled(self, explanation: Explanation) -> Options:
+        """Return the options that an explanation was made with."""
+        return split_call(_settings(explanation), self.options)[1]
 
     def zoom(
         self,
@@ -113,7 +114,7 @@ class Explainer(ExplainerBase):
         **call
             ``width``, ``queries``, ``max_queries``, ``stop`` and options as in `explain`.
         """
-        _check_explanation("zoom", explanation)
+        check_explanation("zoom", explanation)
         finer = getattr(self.domain, "zoom", None)
         if finer is None:
             msg = "zoom is for texts, cx.Text(unit='sentence'); the domain of this explainer is "
@@ -264,6 +265,16 @@ def _cohorts(cohort: Any, n: int) -> list[Any]:
     return list(cohort)
 
 
-def _check_explanation(name: str, e: object) -> None:
+def _settings(explanation: Explanation) -> CallDict:
+    """Return the options of an explanation as keywords of `Explainer.explain`."""
+    kept: CallDict = {"seed": explanation.settings["seed"], "level": explanation.level}
+    kept.update(explanation.settings["options"])
+    if "prior" in kept:
+        kept["prior"] = Prior(*explanation.settings["options"]["prior"])
+    return kept
+
+
+def check_explanation(name: str, e: object) -> None:
+    """Raise if ``e`` is no explanation."""
     if not isinstance(e, Explanation):
         raise InputError(f"{name} takes an Explanation; got {type(e).__name__}")

@@ -19,15 +19,19 @@ from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.errors import InputError, check_count
 from credex.estimators.background import BackgroundEstimator
 from credex.estimators.base import CustomEstimator, Estimator
+from credex.estimators.interactions import estimate_pairs
 from credex.estimators.process_shapley import CoalitionProcess, PairProcess, Switch
 from credex.estimators.shapley import ShapleyEstimator
-from credex.explainer import Explainer
+from credex.explainer import Explainer, check_explanation
+from credex.explainer_base import Case
+from credex.explanation import Explanation
 from credex.history import History
+from credex.interactions import Interactions
 from credex.options import Options
 from credex.posteriors.assisted import InputSpace
 from credex.posteriors.shapley import FLAT
 from credex.posteriors.warmed import Warmed
-from credex.seeds import Purpose, spawn
+from credex.seeds import Purpose, one_blas_thread, spawn
 from credex.stopping import Goals
 from credex.typing import Native
 
@@ -137,6 +141,34 @@ class BayesSHAP(Explainer):
         known = copy.copy(self)
         known.surrogate = Warmed(space, encoded, y, int(opts.seed), self._warm_key(nb, opts))
         return known
+
+    def interactions(self, explanation: Explanation) -> Interactions:
+        """Return Shapley interactions of all pairs of features, with intervals.
+
+        They come from the queries of ``explanation``, which is one of this explainer, and cost no
+        further ones; ``refine`` it for narrower intervals. Exact if it is.
+        """
+        check_explanation("interactions", explanation)
+        opts = self._recalled(explanation)
+        case = Case(
+            self.domain.restore(explanation.payload),
+            explanation.settings.get("cohort"),
+            self._started(explanation, opts),
+        )
+        run = self._begin(case, Goals(), opts, self._queue(opts))
+        with one_blas_thread():
+            found = estimate_pairs(run.estimator, explanation.history)
+        active = np.flatnonzero(run.design.neighbourhood.active)
+        at, d = np.ix_(active, active), len(explanation.names)
+        mean, scale = np.zeros((2, d, d, found.mean.shape[2]))
+        mean[at], scale[at] = 0.5 * found.mean, 0.5 * found.scale  # a pair's two entries are halves
+        i, b = np.arange(d), explanation.belief
+        mean[i, i] = b.mean - mean.sum(axis=1)  # rows add up to importances
+        # importances depend on differences of complements, interactions on their sums
+        scale[i, i] = b.deviation
+        scale[active, active] = np.hypot(b.deviation[active], 0.5 * found.scale_of_sums)
+        dof = min(found.dof, float(np.min(b.dof)))
+        return Interactions(explanation, mean, scale, dof)
 
     def _warm_key(self, nb: TabularNeighbourhood, o: Options) -> tuple[Any, ...]:
         """Return what must agree for a surrogate to be of the same function."""

@@ -106,7 +106,7 @@ def test_groups_move_together() -> None:
     domain = Tabular(data, groups={"address": ["city", "street"]})
     assert domain.names == ("a", "address", "b")
     here = domain.at([1, "w", 3, "o"])
-    assert here.values == (1, "street=w, city=o", 3)  # noqa: PD011 - not a frame
+    assert here.values == (1, "street=w, city=o", 3)
     rows, index = here.coalition_inputs(np.array([[False, True, False]]))
     assert index is None
     assert rows.to_numpy().tolist() == [[1, "w", 3, "o"], [2, "w", 4, "o"]]

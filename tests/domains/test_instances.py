@@ -188,7 +188,7 @@ def test_missing_false_refuses_training_gaps() -> None:
 def test_missing_is_fine_where_training_has_it() -> None:
     data = pd.DataFrame({"a": [1.0, np.nan, 2.0], "s": ["u", None, "v"]})
     here = Tabular(data).at([None, None])
-    assert here.values == (None, None)  # noqa: PD011 - not a frame
+    assert here.values == (None, None)
     assert here.active.tolist() == [True, True]
     assert Tabular(data.iloc[[1]]).at([None, np.nan]).active.tolist() == [False, False]
 

@@ -319,7 +319,7 @@ def test_masked_entries_are_missing_values(dtype: str) -> None:
     row = np.ma.masked_array(numbers[0].astype(dtype), mask=MASK[0])
     values = (0.0, None, 2.0)
     for x in (row, row[None, :], list(row), dict(zip(domain.names, row, strict=True))):
-        assert domain.at(x).values == values  # noqa: PD011 - not a frame
+        assert domain.at(x).values == values
     for x, expected_row in zip(domain.split(data), expected, strict=True):
         np.testing.assert_array_equal(domain.at(x).instance_inputs()[0], expected_row)
     with pytest.raises(InputError, match=r"'x1'.*missing"):
@@ -330,7 +330,7 @@ def test_arrays_without_masked_entries_keep_their_dtype() -> None:
     data = np.ma.masked_array(np.arange(6).reshape(2, 3))
     assert Tabular(data).at(data[0]).base_inputs().dtype == np.int64
     words = np.ma.masked_array([["a", "b"], ["c", "d"]])
-    assert Tabular(words).at(words[0]).values == ("a", "b")  # noqa: PD011 - not a frame
+    assert Tabular(words).at(words[0]).values == ("a", "b")
 
 
 @pytest.mark.parametrize("dtype", ["bool", "U3", "O", "M8[D]"])

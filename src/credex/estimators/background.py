@@ -147,7 +147,7 @@ class BackgroundEstimator(Estimator):
 
     # -- fitting -------------------------------------------------------------------------------
 
-    def _asked(self, h: History) -> Asked:
+    def asked(self, h: History) -> Asked:
         """Encode what was asked; the first row is the instance."""
         d = self.design
         x = d.neighbourhood.encoded
@@ -170,7 +170,8 @@ class BackgroundEstimator(Estimator):
         )
 
     @property
-    def _space(self) -> InputSpace:
+    def space(self) -> InputSpace:
+        """Similarities of the active features."""
         nb = self.design.neighbourhood
         columns = tuple(nb.members[i] for i in np.flatnonzero(self.design.active))
         return InputSpace(columns, nb.categorical)
@@ -188,16 +189,16 @@ class BackgroundEstimator(Estimator):
             return self._fit_base(h) if n_base >= min(2, self.design.n_background) else None
         if n_base < min(2, self.design.n_background) or n_pairs < LEAST_PAIRS:
             return None
-        asked = self._asked(h)
+        asked = self.asked(h)
         rest = asked.y if self.warmed is None else asked.y - self.warmed.predict(asked.rows)
         middle, spread = rest.mean(axis=0), rest.std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
-        surrogates = self._surrogates(asked, (rest - middle) / spread)
+        surrogates = self.surrogates(asked, (rest - middle) / spread)
         fit = self._corrected(asked, surrogates, middle, spread)
         belief = self._with_prior(_with_noise_of_full(fit.belief, h), fit.error)
         return replace(fit, belief=belief, base=h.full - belief.mean.sum(axis=0))
 
-    def _rows(self, n: int) -> Sample:
+    def background_rows(self, n: int) -> Sample:
         """Background rows for the surrogate's Shapley values: all, or as many as were asked.
 
         A sample has the marginals of all rows (calibration weights), and what its features do not
@@ -239,27 +240,13 @@ class BackgroundEstimator(Estimator):
             scale[:, :, j] = S - gain @ S[known]
         return Belief(mean, scale, belief.dof)
 
-    def _surrogates(self, asked: Asked, y: Outputs) -> list[tuple[Surrogate, slice]]:
-        """Fit the surrogates, each with the units (``slice``) that its kernel did not see.
-
-        A kernel fitted to a unit flatters it, even if the unit is then left out of the regression:
-        the Gaussian process has several kernels, and each judges the units it did not see. A
-        kernel with nothing fitted judges all units.
-        """
-        space, seed = self._space, int(self.options.seed)
-        basis = self._basis(len(y))
-        if self.kind != "gp":
-            kernel = AnovaKernel.unfitted(self.d)
-            return [(Surrogate(kernel, space, asked.rows, y, basis), slice(None))]
-        folds = FEW_ROWS_FOLDS if len(y) < 2 * MAX_FIT_ROWS else 2
-        out = []
-        for fold in range(folds):
-            seen = [np.delete(u, np.s_[fold::folds], axis=0) for u in (asked.pairs, asked.base)]
-            rows = np.sort(np.concatenate([[0], *(u.ravel() for u in seen)]))
-            kernel = fit_kernel(space, asked.rows[rows], y[rows], seed)
-            judged = slice(fold, None, folds)
-            out.append((Surrogate(kernel, space, asked.rows, y, basis), judged))
-        return out
+    def surrogates(self, asked: Asked, y: Outputs) -> list[tuple[Surrogate, slice]]:
+        """Fit the surrogates to standardised outputs; see `fit_surrogates`."""
+        basis, fitted = self._basis(len(y)), self.kind == "gp"
+        units = (asked.pairs, asked.base[:, None])
+        return fit_surrogates(
+            self.space, asked.rows, y, units, basis, seed=int(self.options.seed), fitted=fitted
+        )
 
     def _basis(self, n: int) -> Floats | None:
         """Return hybrid rows that were not asked, for a basis smaller than ``n`` rows."""
@@ -288,7 +275,7 @@ class BackgroundEstimator(Estimator):
         d, m, k = self.d, len(asked.pairs), asked.y.shape[1]
         n_base, n_rows = len(asked.base), self.design.n_background
         x = self.design.neighbourhood.encoded
-        sample = self._rows(len(asked.y))
+        sample = self.background_rows(len(asked.y))
         background, weights = sample.rows, sample.weights
         by_row, base_by_row = np.zeros((len(weights), d, k)), np.zeros((len(weights), k))
         if self.warmed is not None:
@@ -307,7 +294,7 @@ class BackgroundEstimator(Estimator):
             pairs[part] = surrogate.left_out(asked.pairs[part]) * spread
             base[part] = surrogate.left_out(asked.base[part, None])[:, 0] * spread
         weighted = base * asked.base_weights[:, None]
-        thin = self._thinned(n_base)
+        thin = self.thinned(n_base)
         base_value += weighted.mean(axis=0)
         if thin == 0.0:  # every background row was asked: the mean is known
             base_value = (asked.base_weights / n_rows) @ asked.y[asked.base]
@@ -348,7 +335,7 @@ class BackgroundEstimator(Estimator):
     ) -> list[Correction]:
         """What residuals of pairs ``(m, 2, k)`` and of base rows ``(b, k)`` say of each output."""
         d, m, n_base = self.d, len(pairs), len(base)
-        weighted, thin = base * asked.base_weights[:, None], self._thinned(n_base)
+        weighted, thin = base * asked.base_weights[:, None], self.thinned(n_base)
         per_pair = pair_scale(d) * (asked.masks - asked.masks.mean(axis=1, keepdims=True))
         out = []
         for j in range(base.shape[1]):
@@ -367,7 +354,7 @@ class BackgroundEstimator(Estimator):
             out.append(Correction(own, influence, surrogate))
         return out
 
-    def _thinned(self, n_base: int) -> float:
+    def thinned(self, n_base: int) -> float:
         """Finite-population factor of the base value's deviation; noise never averages out."""
         left = 1.0 - n_base / self.design.n_background
         again = self.options.noisy or self.design.weighted
@@ -379,7 +366,7 @@ class BackgroundEstimator(Estimator):
         weights = self.design.base_weights(self.design.base_rows(0, n))
         base = (y * weights[:, None]).mean(axis=0) / weights.mean()
         left = (y - base) * weights[:, None]
-        sd = (1.0 if self.options.background_uncertainty else self._thinned(n)) * np.sqrt(
+        sd = (1.0 if self.options.background_uncertainty else self.thinned(n)) * np.sqrt(
             (left**2).sum(axis=0) / max(n - 1, 1) / n
         )
         phi, k = np.asarray(h.full) - base, len(base)
@@ -387,6 +374,36 @@ class BackgroundEstimator(Estimator):
         belief = _with_noise_of_full(belief, h)
         error = ErrorPosterior(float(max(n - 1, 1)), np.zeros(k))
         return Fit(belief, base, sd, error, np.ones(k), n)
+
+
+def fit_surrogates(
+    space: InputSpace,
+    rows: Floats,
+    y: Outputs,
+    units: tuple[Ints, ...],
+    basis: Floats | None,
+    *,
+    seed: int,
+    fitted: bool,
+) -> list[tuple[Surrogate, slice]]:
+    """Fit surrogates, each with the units (``slice``) that its kernel did not see.
+
+    A kernel fitted to a unit flatters it, even if the unit is then left out of the regression: with
+    ``fitted`` there are several kernels, and each judges the units it did not see. A kernel with
+    nothing fitted judges all units. ``units`` are ``(m, q)`` positions among the rows; rows of none
+    are seen by all.
+    """
+    if not fitted:
+        return [(Surrogate(AnovaKernel.unfitted(space.d), space, rows, y, basis), slice(None))]
+    folds = FEW_ROWS_FOLDS if len(y) < 2 * MAX_FIT_ROWS else 2
+    out = []
+    for fold in range(folds):
+        judged = slice(fold, None, folds)
+        hidden = np.concatenate([u[judged].ravel() for u in units])
+        seen = np.delete(np.arange(len(rows)), hidden)
+        kernel = fit_kernel(space, rows[seen], y[seen], seed)
+        out.append((Surrogate(kernel, space, rows, y, basis), judged))
+    return out
 
 
 def _variance_of_mean(by_row: Floats, weights: Floats, all_weights: Floats) -> Floats:

@@ -111,7 +111,7 @@ def shapley_spread(p: ShapleyPosterior) -> Spread:
     asked, parameters = float(repeats.sum()), float(g.leverage.sum())
 
     def spread(units: float) -> tuple[Floats, float]:
-        later = np.maximum(_fill(layers.mass, count, units), np.minimum(now, count))
+        later = np.maximum(fill_strata(layers.mass, count, units), np.minimum(now, count))
         fpc = np.maximum(1 - later / count, 0.0)
         factor = (fpc * now / np.maximum(later, 1e-12))[stratum]
         variance = shrink(influence.T @ (square * factor[:, None]))
@@ -176,7 +176,7 @@ def _shrinkage(variance: Floats, products: Floats) -> Callable[[Floats], Floats]
     return shrink
 
 
-def _fill(mass: Floats, count: Floats, units: float) -> Floats:
+def fill_strata(mass: Floats, count: Floats, units: float) -> Floats:
     """Distribute ``units`` over strata in proportion to ``mass``, none beyond its ``count``."""
     free = np.ones(len(mass), dtype=np.bool_)
     while free.any():

@@ -185,7 +185,7 @@ class AnovaKernel:
         """Covariances ``(n, m)`` of rows ``a`` and ``b``."""
         out = np.full((len(a), len(b)), self.variance)
         for j in self.relevant.tolist():
-            out *= self._factor(space, j, a, b)
+            out *= self.factor(space, j, a, b)
         return out
 
     def shapley(
@@ -213,7 +213,7 @@ class AnovaKernel:
         for part in (slice(s, s + step) for s in range(0, m, step)):
             near, c = basis[part], coefficients[part]
             on, off = (
-                [self._factor(space, j, rows, near) for j in features] for rows in (x, background)
+                [self.factor(space, j, rows, near) for j in features] for rows in (x, background)
             )
             between = self.variance * np.prod(off, axis=0) * np.ones((n, len(near)))
             base[part] = weights @ between
@@ -228,7 +228,7 @@ class AnovaKernel:
                     by_row[:, j] += term @ c
         return Functional(phi, base, by_row, base_by_row)
 
-    def _factor(self, space: InputSpace, feature: int, a: Floats, b: Floats) -> Floats:
+    def factor(self, space: InputSpace, feature: int, a: Floats, b: Floats) -> Floats:
         """Factor ``(n, m)`` of one feature between rows ``a`` and ``b``, 1 where they agree."""
         amplitude = self.amplitudes[feature]
         similar = space.similar(feature, a[:, None], b)
@@ -382,7 +382,12 @@ class Correction:
 
 
 def combine(
-    phi: Floats, corrections: Sequence[Correction], spread: Floats, size: Floats
+    phi: Floats,
+    corrections: Sequence[Correction],
+    spread: Floats,
+    size: Floats,
+    *,
+    sum_known: bool = True,
 ) -> tuple[Floats, Floats, float]:
     """Shrink the corrections of ``phi (d, k)`` to their best size.
 
@@ -393,6 +398,7 @@ def combine(
     mean square error. What is left of the bias is part of the covariance, with `PSEUDO_FEATURES`
     that are as far off as all of c, because few features cannot measure it. All outputs (of
     standard deviations ``spread``) share λ, so that importances of probabilities add up.
+    ``sum_known``: the sum over features has no bias.
 
     Returns means ``(d, k)``, scale matrices ``(d, d, k)`` and degrees of freedom: those of the
     units, and of the features that measured the bias as far as it counts (Satterthwaite), at the
@@ -409,7 +415,9 @@ def combine(
     )
     total = np.asarray(bias + variance)
     share = np.divide(bias - shared, total, out=np.ones(d), where=total > 0).clip(0.0, 1.0)
-    centre = (np.eye(d) - 1.0 / d) * np.sqrt(d / max(d - 1, 1))
+    centre = np.eye(d)
+    if sum_known:
+        centre = (centre - 1.0 / d) * np.sqrt(d / max(d - 1, 1))
     mean, covariance = phi.copy(), np.empty((d, d, len(spread)))
     units = dof = np.inf
     for j, c in enumerate(corrections):
