@@ -187,6 +187,10 @@ class ModelQueue:
         self._send(call.take(), stopped)
 
 
+def _joined(parts: list[Floats]) -> Floats | None:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else None
+
+
 def _rest(q: Query, start: int) -> Query:
     """Return the query for the values from position ``start`` on."""
     skip = start - q.first
@@ -234,10 +238,10 @@ class _Task:
         """Return what was answered; ``error`` explains what was not."""
         complete = sum(map(len, self.y)) == self.query.n
         return Result(
-            np.concatenate(self.y) if self.y else None,
+            _joined(self.y),
             self.rows,
             self.seconds,
-            np.concatenate(self.by_row) if self.by_row else None,
+            _joined(self.by_row),
             self.tolerance,
             self.failed_rows,
             None if complete else error,
