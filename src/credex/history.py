@@ -104,14 +104,15 @@ class Rows:
 
     def y(self) -> Floats:
         """All outputs, ``(n, k)``; not a copy if they are one block."""
-        return _joined([b.y for b in self.blocks])
+        return joined([b.y for b in self.blocks])
 
     def w(self) -> Weights:
         """All weights, ``(n,)``; not a copy if they are one block."""
-        return _joined([b.w for b in self.blocks])
+        return joined([b.w for b in self.blocks])
 
 
-def _joined(parts: list[Floats]) -> Floats:
+def joined(parts: Sequence[Floats]) -> Floats:
+    """Stack arrays; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

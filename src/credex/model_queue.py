@@ -11,6 +11,7 @@ import numpy as np
 from credex.blackbox import TOLERANCE, BlackBox
 from credex.errors import CredexError, InterruptedRun
 from credex.game import Query, Result
+from credex.history import joined
 from credex.typing import Floats, Ints, Native, Outputs
 
 __all__ = ["ModelQueue"]
@@ -187,10 +188,6 @@ class ModelQueue:
         self._send(call.take(), stopped)
 
 
-def _joined(parts: list[Floats]) -> Floats | None:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else None
-
-
 def _rest(q: Query, start: int) -> Query:
     """Return the query for the values from position ``start`` on."""
     skip = start - q.first
@@ -238,10 +235,10 @@ class _Task:
         """Return what was answered; ``error`` explains what was not."""
         complete = sum(map(len, self.y)) == self.query.n
         return Result(
-            _joined(self.y),
+            joined(self.y) if self.y else None,
             self.rows,
             self.seconds,
-            _joined(self.by_row),
+            joined(self.by_row) if self.by_row else None,
             self.tolerance,
             self.failed_rows,
             None if complete else error,

@@ -170,8 +170,7 @@ class LinearPosterior:
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         m, phi = self._centred, self._phi
-        rss = m.yy + (phi * (m.zz @ phi - 2 * m.zy)).sum(axis=0)
-        return np.asarray(np.maximum(rss, 0.0))
+        return np.asarray(np.maximum(m.yy + (phi * (m.zz @ phi - 2 * m.zy)).sum(axis=0), 0.0))
 
     @cached_property
     def _s2(self) -> Floats:
@@ -180,8 +179,8 @@ class LinearPosterior:
 
     @cached_property
     def _scale2(self) -> Floats:
-        sigma0_sq = self.prior.sigma0_sq / self._scale / self._scale
-        return np.asarray((self.prior.n0 * sigma0_sq + self.n * self._s2) / self.dof)
+        prior = self.prior.n0 * self.prior.sigma0_sq / self._scale / self._scale
+        return np.asarray((prior + self.n * self._s2) / self.dof)
 
     def _out(self, a: Floats) -> Floats:
         """Drop the last axis, that of the outputs, if ``y`` had none."""
@@ -323,9 +322,9 @@ class LinearPosterior:
         shift = (self._centred.z_mean - self._columns.pivot[:d])[:, None]
         for stacked, influence, residual, free in self._influences():
             e2 = np.square(residual) / free * unit
-            meat += sandwich([(stacked[:d] - shift * stacked[-1], np.sqrt(e2))], d, k)
+            meat += sandwich([(stacked[:d] - shift * stacked[d], np.sqrt(e2))], d, k)
             shares += sandwich([(np.square(influence), e2)], d, k)
-            squares = np.square(stacked[-1]) * e2.sum(axis=0)
+            squares = np.square(stacked[d]) * e2.sum(axis=0)
             leverage += float((1 - free) @ squares)
             mass += float(squares.sum())
         return meat, leverage / mass, shares
@@ -356,15 +355,16 @@ class LinearPosterior:
         per unit of ε), residuals ε ``(k, n)`` of φ̂ + bias, and 1 − leverage ``(n,)``.
         """
         d, m, columns = self.d, self._centred, self._columns
-        shift = np.concatenate([m.z_mean, m.y_mean]) - columns.pivot
-        both = np.eye(len(shift), len(shift) + 1)
-        both[:d, :d], both[d:, :d] = self.v, -(self._phi + self._bias).T
-        both[:, -1] = -both[:, :-1] @ shift
+        shift = np.concatenate([m.z_mean, [0.0], m.y_mean]) - columns.pivot
+        both = np.eye(len(shift))  # what takes the columns to influences, leverages and residuals
+        both[:d, :d], both[d + 1 :, :d] = self.v, -(self._phi + self._bias).T
+        both[:, d] = -both @ shift
+        both[d, :d] = both[:d, d]
+        both[d, d] = self._intercept_leverage - both[d, :d] @ shift[:d]
         for stacked in columns:
-            out, root = both @ stacked, stacked[-1]
-            leverage = np.einsum("dn,dn->n", out[:d], stacked[:d]) - shift[:d] @ out[:d] * root
-            leverage += self._intercept_leverage * np.square(root)
-            yield stacked, out[:d], out[d:], slack(leverage)
+            out = both @ stacked
+            leverage = np.einsum("dn,dn->n", out[: d + 1], stacked[: d + 1])
+            yield stacked, out[:d], out[d + 1 :], slack(leverage)
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:

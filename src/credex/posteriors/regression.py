@@ -153,12 +153,12 @@ def squared(scale: Floats) -> Floats:
 
 
 class Columns:
-    """Rows as columns ``(d + k + 1, n)``, in chunks: Z, y / output_scale and 1, all times √w.
+    """Rows as columns ``(d + 1 + k, n)``, in chunks: Z, 1 and y / output_scale, all times √w.
 
-    ``pivot (d + k,)``, the row with the largest weight, is subtracted from Z and y first. It is at
-    most √n standard deviations from the mean, so that products keep their digits when they are
-    centred later, and it leaves nothing of a constant column. One chunk is kept; several are made
-    again whenever they are read.
+    ``pivot (d + 1 + k,)``, the row with the largest weight (0 for the 1), is subtracted first. It
+    is at most √n standard deviations from the mean, so that products keep their digits when they
+    are centred later, and it leaves nothing of a constant column. One chunk is kept; several are
+    made again whenever they are read.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -166,7 +166,7 @@ class Columns:
         self.d, self.output_scale = rows.blocks[0].d, output_scale(rows.y())
         b = max(rows.blocks, key=lambda b: float(b.w.max()))
         i = int(b.w.argmax())
-        self.pivot = np.concatenate([b.design(i, i + 1)[0], b.y[i] / self.output_scale])
+        self.pivot = np.concatenate([b.design(i, i + 1)[0], [0.0], b.y[i] / self.output_scale])
         self._kept = [self._stacked(*self._chunks[0])] if len(self._chunks) == 1 else None
 
     def __iter__(self) -> Iterator[Floats]:
@@ -175,11 +175,10 @@ class Columns:
         return (self._stacked(b, s) for b, s in self._chunks)
 
     def _stacked(self, b: Block, s: slice) -> Floats:
-        out = np.empty((len(self.pivot) + 1, s.stop - s.start))
-        out[: self.d] = b.design(s.start, s.stop).T
-        out[self.d : -1] = (b.y[s] / self.output_scale).T
-        out[:-1] -= self.pivot[:, None]
-        out[:-1] *= np.sqrt(b.w[s], out=out[-1])
+        d, out = self.d, np.ones((len(self.pivot), s.stop - s.start))
+        out[:d], out[d + 1 :] = b.design(s.start, s.stop).T, (b.y[s] / self.output_scale).T
+        out -= self.pivot[:, None]
+        out *= np.sqrt(b.w[s])
         return out
 
 
@@ -200,15 +199,14 @@ class Moments:
         """Moments of all rows in one pass."""
         d = columns.d
         products: Floats = np.asarray(sum(stacked @ stacked.T for stacked in columns))
-        weight = float(products[-1, -1])
+        sums, weight = products[d], float(products[d, d])
         total = weight if weight > 0 else 1.0
-        sums = products[-1, :-1] / np.sqrt(total)
-        centred, mean = products[:-1, :-1] - np.outer(sums, sums), products[-1, :-1] / total
-        mean += columns.pivot
-        yy = np.maximum(centred.diagonal()[d:], 0.0)
-        z_mean, y_mean = mean[:d], mean[d:]
+        root = sums / np.sqrt(total)
+        mean, centred = columns.pivot + sums / total, products - np.outer(root, root)
+        yy = np.maximum(centred.diagonal()[d + 1 :], 0.0)
         return cls(
-            weight, z_mean, y_mean, centred[:d, :d], centred[:d, d:], yy, columns.output_scale
+            *(weight, mean[:d], mean[d + 1 :]),
+            *(centred[:d, :d], centred[:d, d + 1 :], yy, columns.output_scale),
         )
 
     def uncentred(self) -> Moments:

@@ -277,21 +277,16 @@ class ShapleyPosterior:
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
             variance += (1 - fpc) * self.unit_noise
         out = g.sandwich(variance)
-        if g.precisions.any():
-            out += sandwich([(g.v, self._prior_pull.T)], d, self.y.shape[1])
+        if g.precisions.any():  # Λ(φ* − m): what the prior adds to the scores of the units
+            free = slack(g.precisions * g.v.diagonal()[:, None])
+            pull = g.precisions * (self.mean - g.prior_means) / free
+            out += sandwich([(g.v, pull.T)], d, self.y.shape[1])
         out += g.v[:, :, None] * self._homoscedastic
         if self.noise is not None:
             out += self.anchor_share(self.noise)
         largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
         out[np.arange(d), np.arange(d)] += fpc.max() * np.square(ROUNDOFF * largest)
         return out
-
-    @property
-    def _prior_pull(self) -> Floats:
-        """Λ(φ* − m), ``(d, k)``: what the prior adds to the scores of the units."""
-        g = self.geometry
-        free = slack(g.precisions * g.v.diagonal()[:, None])
-        return np.asarray(g.precisions * (self.mean - g.prior_means) / free)
 
     @property
     def _homoscedastic(self) -> Floats:

@@ -264,9 +264,11 @@ class TabularNeighbourhood:
         Both are of the instance's value.
         """
         codes, rare = self._codes.tolist(), self._training.rare_codes
-        members = self._features.members
-        maybe = [f for f, (j, *others) in enumerate(members) if others or codes[j] in rare[j]]
-        chances = {f: self.chance(f) for f in maybe if f not in self._moving}
+        chances = {
+            f: self.chance(f)
+            for f, (j, *others) in enumerate(self._features.members)
+            if f not in self._moving and (others or codes[j] in rare[j])
+        }
         chances = {f: p for f, p in chances.items() if 0 < min(p, 1 - p) < RARE_SHARE}
         least = RARE_SHARE / max(len(chances), 1)
         return {
