@@ -210,10 +210,10 @@ def main() -> None:
     body = "## A near-free model\n\n" + table(["explainer", "d", "N", *columns], free)
     body += "\n\n## Real models, twelve columns\n\n"
     body += table(["explainer", "model", "N", *columns], real)
-    body += f"\n\nTargets: at most {FLOOR:g}× the floor on the near-free model at d = 12, and {REAL}×"
-    body += f" on real ones; at d = 12 at least {LIME:g}× faster than lime and {SHAP:g}× than shap's"
-    body += " KernelExplainer on the near-free model. The floor is drawing the perturbations, the"
-    body += " model on the same rows in one call, and one solve, by NumPy and"
+    body += f"\n\nTargets: at most {FLOOR:g}× the floor on the near-free model at d = 12, and"
+    body += f" {REAL}× on real ones; at d = 12 at least {LIME:g}× faster than lime and {SHAP:g}×"
+    body += " than shap's KernelExplainer on the near-free model. The floor is drawing the"
+    body += " perturbations, the model on the same rows in one call, and one solve, by NumPy and"
     body += " credex's own drawing. One background row. Another instance in every run.\n"
     body += "\nTime, floor and peer are of `explain(x, queries=N)`: with the default seed the masks"
     body += " are drawn once per explainer. The last two columns: a new seed for every run, so that"

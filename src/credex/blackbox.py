@@ -180,6 +180,8 @@ def check_repeat(
 def _rounding(raw: Any) -> float:
     """Return the relative difference that rounding explains for outputs of this type."""
     kind = next(iter(raw.dtypes), "") if _is_frame(raw) else getattr(raw, "dtype", "")
+    if isinstance(kind, np.dtype) and kind == np.float64:
+        return TOLERANCE
     name = str(kind).removeprefix("torch.").lower()
     digits = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23}
     return max(TOLERANCE, ROUNDING_UNITS * digits.get(name, 0.0))
