@@ -90,6 +90,8 @@ def display(value: Any) -> str:
 
 def encode(value: Any) -> Any:  # noqa: C901, PLR0911 - one case a type
     """Turn a value into an exact JSON form that `decode` reads; raise `TypeError` without one."""
+    if type(value) is float and math.isfinite(value):  # most are
+        return value
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return None
     if isinstance(value, np.generic) and not isinstance(value, np.datetime64 | np.timedelta64):

@@ -54,6 +54,7 @@ class ExplainerBase(ABC):
     _default_sampler: ClassVar[str]
     _default_prior: ClassVar[Prior]
     _default_ceiling: ClassVar[int]
+    _last_resolved: tuple[Options | None, Options] = (None, Options())
 
     def __init__(
         self,
@@ -200,7 +201,7 @@ class ExplainerBase(ABC):
         if self.domain.names is not None:  # else instances differ in their features
             goals.check_ranking(len(self.domain.names))
         nb = self._neighbourhood(case)
-        history, start = History(), case.start
+        history, start = History(model=queue.box.token), case.start
         if start is not None:
             other = "start= is an explanation of another instance; leave it out"
             self._check_instance(nb, start, other)
@@ -221,23 +222,23 @@ class ExplainerBase(ABC):
         dear = switch is not None and switch.query_seconds >= DEAR_LOOK
         plan = goals.plan(design, estimator.minimum, self._default_ceiling, dear=dear)
         notes = (*why, *self._notes(nb, options))
-        run = Run(
+        return Run(
             design,
             estimator,
             plan,
             history,
-            lambda state: self._explanation(run, state, options, notes, case.cohort),
+            lambda state: self._explanation(state, options, notes, case.cohort),
             model=queue.box.token,
             together=queue.is_quick(nb.row_bytes),
             switch=switch,
         )
-        return run
 
     def _explanation(
-        self, run: Run, state: State, options: Options, notes: tuple[str, ...], cohort: Any
+        self, state: State, options: Options, notes: tuple[str, ...], cohort: Any
     ) -> Explanation:
         """Make the explanation of a state."""
-        nb, h = run.design.neighbourhood, state.history
+        design, h = state.design, state.history
+        nb = design.neighbourhood
         k = 1 if h.full is None else len(h.full)
         estimate = state.estimate or Estimate.unknown(len(nb.names), k)
         notes += estimate.notes
@@ -257,7 +258,7 @@ class ExplainerBase(ABC):
         settings = {
             **self._fingerprint(options),
             "seed": int(options.seed),
-            "sampler": run.design.options.sampler_name,
+            "sampler": design.options.sampler_name,
             "cohort": cohort,
             "options": options.stored(),
         }
@@ -266,7 +267,7 @@ class ExplainerBase(ABC):
             instance=instance,
             outputs=self._box(options.target).output_names(k),
             estimate=estimate,
-            history=run.design.without_repeat(h),
+            history=design.without_repeat(h),
             level=state.level,
             seconds=state.seconds,
             stop_reason=state.stop_reason or "running",
@@ -277,10 +278,14 @@ class ExplainerBase(ABC):
 
     def _resolved(self, options: Options) -> Options:
         """Return the options with sampler and prior as objects."""
-        prior = options.prior
-        if prior is None:
-            prior = Prior() if options.paper else self._default_prior
-        return replace(options, sampler=self._sampler(options), prior=prior)
+        before, resolved = self._last_resolved
+        if before is not options:
+            prior = options.prior
+            if prior is None:
+                prior = Prior() if options.paper else self._default_prior
+            resolved = replace(options, sampler=self._sampler(options), prior=prior)
+            self._last_resolved = options, resolved
+        return resolved
 
     def _sampler(self, o: Options) -> Sampler:
         return resolve_sampler(o.sampler, self._default_sampler, posterior=o.posterior)
@@ -353,4 +358,5 @@ class ExplainerBase(ABC):
 def fits_exactly(belief: Belief) -> bool:
     """Whether the intervals have no width but rounding, although some importance is not zero."""
     largest = float(np.abs(belief.mean).max(initial=0.0))
-    return largest > 0 and bool(belief.deviation.max(initial=0.0) <= 1e-6 * largest)
+    variance = np.einsum("iik->ik", belief.scale).max(initial=0.0)
+    return largest > 0 and bool(variance <= (1e-6 * largest) ** 2)

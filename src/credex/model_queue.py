@@ -11,6 +11,7 @@ import numpy as np
 from credex.blackbox import TOLERANCE, BlackBox
 from credex.errors import CredexError, InterruptedRun
 from credex.game import Query, Result
+from credex.history import joined
 from credex.typing import Floats, Ints, Native, Outputs
 
 __all__ = ["ModelQueue"]
@@ -234,10 +235,10 @@ class _Task:
         """Return what was answered; ``error`` explains what was not."""
         complete = sum(map(len, self.y)) == self.query.n
         return Result(
-            np.concatenate(self.y) if self.y else None,
+            joined(self.y) if self.y else None,
             self.rows,
             self.seconds,
-            np.concatenate(self.by_row) if self.by_row else None,
+            joined(self.by_row) if self.by_row else None,
             self.tolerance,
             self.failed_rows,
             None if complete else error,

@@ -23,7 +23,7 @@ from credex.game import Query, Result
 from credex.history import History
 from credex.model_queue import ModelQueue
 from credex.posteriors import Belief
-from credex.seeds import Purpose, one_blas_thread, spawn
+from credex.seeds import one_blas_thread
 from credex.stopping import Plan, RelativeWidth, WallClock, Width
 from credex.typing import Floats
 
@@ -47,6 +47,8 @@ class State:
         Why this is the last state, or ``None``.
     converged
         Whether a requested precision was met or the answer is exact.
+    design
+        The perturbations of the instance.
     """
 
     estimate: Estimate | None
@@ -55,6 +57,7 @@ class State:
     seconds: float
     stop_reason: str | None
     converged: bool
+    design: Design
     explain: Callable[[State], Explanation]
 
     @property
@@ -127,7 +130,7 @@ class Run:
         self.design.recheck = design.recheck and history.model is not model
         self.estimator.sequential = bool(plan.rules)
         history = history.in_pairs() if design.paired else history
-        self.history = replace(history, model=model)
+        self.history = history if history.model is model else replace(history, model=model)
         self.together = together and not self._clocks
         self.error: CredexError | None = None
         self.switch_reason: str | None = None
@@ -226,11 +229,9 @@ class Run:
 
     def _choose(self, n: int) -> Candidates:
         """Let the sampler choose; an adaptive one reads the posterior."""
-        h, options = self.history, self.design.options
-        uniform = getattr(options.sampler, "uniform", False)
-        fit = None if uniform else self.estimator.predictive(h)
-        rng = spawn(int(options.seed), Purpose.SAMPLER, h.rows.n)
-        return self.design.choose(h, n, fit, rng)
+        h, sampler = self.history, self.design.options.sampler
+        fit = None if getattr(sampler, "uniform", False) else self.estimator.predictive(h)
+        return self.design.choose(h, n, fit)
 
     def _step(self) -> int:
         """How many perturbations to ask before the next look; 0 if the estimator was switched."""
@@ -339,7 +340,11 @@ class Run:
         if estimate is not None and self.switch_reason is not None and not estimate.exact:
             estimate = replace(estimate, notes=(self.switch_reason, *estimate.notes))
         level, seconds = self.design.options.level, time.perf_counter() - self._begun
-        return State(estimate, self.history, level, seconds, reason, converged, self._explain)
+        return State(
+            *(estimate, self.history, level, seconds, reason, converged),
+            design=self.design,
+            explain=self._explain,
+        )
 
 
 def drive(runs: Iterable[Run], queue: ModelQueue) -> Iterator[Run]:

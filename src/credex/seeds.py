@@ -102,6 +102,7 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 @lru_cache(maxsize=1)
 def _blas_controller() -> Any:
     """Return what limits BLAS; ``None`` if it has one thread already."""
+    import scipy.linalg  # noqa: F401 - which has a BLAS of its own
     from threadpoolctl import ThreadpoolController
 
     controller = ThreadpoolController()

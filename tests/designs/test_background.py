@@ -104,7 +104,7 @@ def test_sizes_of_masks_follow_the_shapley_distribution(d):
 
 def test_a_pair_is_a_mask_and_its_complement_on_one_row():
     d = design()
-    chosen = d.choose(History(), 101, None, np.random.default_rng(0))
+    chosen = d.choose(History(), 101, None)
     base = int((~chosen.design.any(axis=1)).sum())
     z = chosen.design[base:]
     assert 2 <= base < 101
@@ -124,7 +124,7 @@ def test_a_pair_is_a_mask_and_its_complement_on_one_row():
 def test_background_rows_keep_their_share_until_there_are_no_more():
     d = design(numbers(20, 6))
     for n in (2, 10, 50, 100, 400):
-        base = int((~d.choose(History(), n, None, None).design.any(axis=1)).sum())
+        base = int((~d.choose(History(), n, None).design.any(axis=1)).sum())
         wanted = max(2, d.base_share * n)
         assert min(wanted - 1, 20) <= base <= min(wanted + 2, 20)
 

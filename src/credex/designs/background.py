@@ -154,11 +154,9 @@ class BackgroundDesign(Design):
             values = np.concatenate([h.end_values, values])
         return {"full": values[:, 0].mean(axis=0), "end_values": values}
 
-    def choose(
-        self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
-    ) -> Candidates:
+    def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
         """Return the next units in ``n`` rows; background rows keep their share of the total."""
-        del fit, rng
+        del fit
         n_base, n_pairs = self.counts(h)
         share = max(MIN_BASE_ROWS, round(self.base_share * (h.rows.n + n)))
         left = n if self.weighted else self.n_background - n_base

@@ -255,16 +255,14 @@ class CoalitionDesign(Design):
         masks[:, self.active] = candidates.design
         return [self.mask_query(masks, self.weights)]
 
-    def choose(
-        self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
-    ) -> Candidates:
+    def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
         """Let the sampler choose; beyond `PROCESS_UNITS`, pairs are random instead of adaptive."""
         adaptive = self.options.posterior == "gp" and not self.uniform and not self.options.noisy
         if not adaptive:
-            return super().choose(h, n, fit, rng)
+            return super().choose(h, n, fit)
         left = self.unit * PROCESS_UNITS - h.rows.n
         if left > 0:
-            return super().choose(h, min(n, left), fit, rng)
+            return super().choose(h, min(n, left), fit)
         if not self.paired:
             msg = f"posterior='gp' with sampler={self.options.sampler_name!r} goes up to "
             msg += f"{PROCESS_UNITS:,} queries; use sampler='focused', 'paired' or 'random'"

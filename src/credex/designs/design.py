@@ -11,12 +11,21 @@ from typing import Any, TypeVar
 import numpy as np
 
 from credex.blackbox import check_repeat
-from credex.designs.samplers import Candidates, MaskStream, Predictive, Stream, checked
+from credex.designs.samplers import (
+    Candidates,
+    MaskStream,
+    Paired,
+    Predictive,
+    Random,
+    Stream,
+    checked,
+)
 from credex.domains import Neighbourhood
 from credex.errors import InputError, ModelOutputError
 from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
+from credex.seeds import Purpose, spawn
 from credex.typing import Design as Rows
 from credex.typing import Floats, Ints, Masks, Native, Weights
 
@@ -140,14 +149,15 @@ class Design(ABC):
         """Return the masks that were asked, of each pair the first."""
         return h.rows.design()[:: self.unit] if h.rows.n else None
 
-    def choose(
-        self, h: History, n: int, fit: Predictive | None, rng: np.random.Generator
-    ) -> Candidates:
+    def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
         """Let the sampler choose at most ``n`` perturbations."""
+        sampler, rng = self.options.sampler, None
+        if type(sampler) not in (Random, Paired):  # which take what comes
+            rng = spawn(int(self.options.seed), Purpose.SAMPLER, h.rows.n)
         with self.context.lock:
             if self._stream is None:
                 self._stream = self.fresh_stream(h)
-            chosen = self.options.sampler.select(self._stream, n, fit, rng)
+            chosen = sampler.select(self._stream, n, fit, rng)
             chosen = checked(chosen, n, paired=self.paired)
             if isinstance(self._stream, MaskStream):
                 self._stream.keep_rest(chosen)

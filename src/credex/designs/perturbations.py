@@ -85,8 +85,11 @@ class Exponential:
             squared = np.maximum(1.0 - cos, 0.0) ** 2
             width = COSINE_WIDTH
         else:
-            steps = design - origin
-            squared = np.einsum("ij,ij->i", steps, steps)
+            if design.dtype == np.bool_:  # z² = z
+                squared = design @ (1.0 - 2.0 * origin) + origin @ origin
+            else:
+                steps = design - origin
+                squared = np.einsum("ij,ij->i", steps, steps)
             width = 0.75 * sqrt(design.shape[1])
         width = width if self.width is None else self.width
         power = -0.5 if self.root else -1.0
@@ -178,7 +181,8 @@ class PerturbationDesign(Design):
             return self.mask_query(candidates.design)
         drawn, first = stream.drawn, stream.first
         chosen = candidates.position - first
-        if not np.array_equal(chosen, np.arange(len(drawn))):
+        taken = candidates.design is drawn.design  # as they came
+        if not taken and not np.array_equal(chosen, np.arange(len(drawn))):
             return self.query(lambda a, b: (drawn.pick(chosen[a:b]), None), len(chosen))
 
         def make(a: int, b: int) -> tuple[Native, Ints | None]:
@@ -190,10 +194,11 @@ class PerturbationDesign(Design):
             share = ("perturb", *drawn.key[:-1])  # one key for all positions of the stream
         return self.query(make, len(drawn), share=share, first=first)
 
-    def perturb(self, seed: int, start: int, stop: int) -> Perturbations:
-        """Perturbed rows ``start`` to ``stop`` of a table's stream."""
+    @property
+    def perturb(self) -> Callable[[int, int, int], Perturbations]:
+        """Function of seed, start and stop: perturbed rows of a table's stream."""
         table = cast("TabularNeighbourhood", self.neighbourhood)
-        return table.perturb(seed, start, stop, oversample=not self.options.paper)
+        return partial(table.perturb, oversample=not self.options.paper)
 
     def row_weights(self, design: Rows) -> Weights:
         """Weights of perturbations: proximity to the instance, times importance weights."""

@@ -160,7 +160,7 @@ class CustomEstimator(Estimator):
         """Ask the object for its belief."""
         if h.full is None or h.rows.n == 0:
             return None
-        masks, y = h.rows.design(), h.rows.y()
+        masks, y = h.rows.design(), h.rows.y().copy()
         base = np.zeros(len(h.full)) if h.base is None else h.base
         custom: Any = self.options.posterior
         belief = custom.fit(masks, y, base, h.full)

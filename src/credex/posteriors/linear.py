@@ -15,6 +15,7 @@ from credex.history import Rows, checked
 from credex.posteriors.regression import (
     CONSTANT,
     TINY,
+    Columns,
     Moments,
     Prior,
     effective_rows,
@@ -25,7 +26,7 @@ from credex.posteriors.regression import (
     squared,
 )
 from credex.posteriors.student import ErrorPosterior, Interval, quantile
-from credex.typing import Design, Floats, Masks, Weights
+from credex.typing import Design, Floats, Masks
 
 InterceptKind = Literal["flat", "none"]
 
@@ -103,12 +104,12 @@ class LinearPosterior:
             raise InputError(msg)
         return replace(self, rows=self.rows.add(z, yy, w))
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Number of rows N."""
         return self.rows.n
 
-    @property
+    @cached_property
     def d(self) -> int:
         """Number of features."""
         return self.rows.blocks[0].d
@@ -121,7 +122,11 @@ class LinearPosterior:
     @cached_property
     def moments(self) -> Moments:
         """Weighted means and centred cross products of the rows."""
-        return Moments.of(self.rows)
+        return Moments.of(self._columns)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns(self.rows)
 
     # -- the closed form, of outputs divided by their scale ------------------------------------
 
@@ -138,7 +143,7 @@ class LinearPosterior:
     def _scale(self) -> Floats:
         return self.moments.output_scale
 
-    @property
+    @cached_property
     def _precisions(self) -> Floats:
         return self.prior.precisions(self.d)
 
@@ -165,8 +170,7 @@ class LinearPosterior:
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         m, phi = self._centred, self._phi
-        rss = m.yy + np.sum(phi * (m.zz @ phi - 2 * m.zy), axis=0)
-        return np.asarray(np.maximum(rss, 0.0))
+        return np.asarray(np.maximum(m.yy + (phi * (m.zz @ phi - 2 * m.zy)).sum(axis=0), 0.0))
 
     @cached_property
     def _s2(self) -> Floats:
@@ -175,8 +179,8 @@ class LinearPosterior:
 
     @cached_property
     def _scale2(self) -> Floats:
-        sigma0_sq = self.prior.sigma0_sq / self._scale / self._scale
-        return np.asarray((self.prior.n0 * sigma0_sq + self.n * self._s2) / self.dof)
+        prior = self.prior.n0 * self.prior.sigma0_sq / self._scale / self._scale
+        return np.asarray((prior + self.n * self._s2) / self.dof)
 
     def _out(self, a: Floats) -> Floats:
         """Drop the last axis, that of the outputs, if ``y`` had none."""
@@ -313,14 +317,16 @@ class LinearPosterior:
         The meat Σ wᵢ²zᵢzᵢᵀeᵢ²/(1−hᵢ) ``(d, d, k)``, the mean leverage weighted by the squared
         residuals, and sums ``(d, d, k)`` of products of rows' shares in two features' variances.
         """
-        d, k, unit = self.d, self.k, squared(self._scale)
+        d, k, unit = self.d, self.k, squared(self._scale)[:, None]
         meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, TINY
-        for z, w, influence, residual, free in self._influences():
-            e2 = np.square(residual) * (np.square(w) / free)[:, None] * unit
-            meat += sandwich([(z, np.sqrt(e2))], d, k)
+        shift = (self._centred.z_mean - self._columns.pivot[:d])[:, None]
+        for stacked, influence, residual, free in self._influences():
+            e2 = np.square(residual) / free * unit
+            meat += sandwich([(stacked[:d] - shift * stacked[d], np.sqrt(e2))], d, k)
             shares += sandwich([(np.square(influence), e2)], d, k)
-            leverage += float((1 - free) @ e2.sum(axis=1))
-            mass += float(e2.sum())
+            squares = np.square(stacked[d]) * e2.sum(axis=0)
+            leverage += float((1 - free) @ squares)
+            mass += float(squares.sum())
         return meat, leverage / mass, shares
 
     @cached_property
@@ -342,19 +348,23 @@ class LinearPosterior:
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
 
-    def _influences(self) -> Iterator[tuple[Floats, Weights, Floats, Floats, Floats]]:
-        """Iterate over the rows in chunks of n.
+    def _influences(self) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
+        """Iterate over the rows in chunks of n, all times the root of their weights.
 
-        Centred rows ``(n, d)``, weights ``(n,)``, influences z·V ``(n, d)`` (the change of each
-        coefficient per unit of w·ε), residuals ε ``(n, k)`` of φ̂ + bias, and 1 − leverage ``(n,)``.
+        `Columns`, influences Vz ``(d, n)`` of the centred rows z (the change of each coefficient
+        per unit of ε), residuals ε ``(k, n)`` of φ̂ + bias, and 1 − leverage ``(n,)``.
         """
-        m, unbiased = self._centred, self._phi + self._bias
-        for design, y, w in self.rows.chunks():
-            z = design - m.z_mean
-            influence = z @ self.v
-            leverage = w * (np.vecdot(influence, z) + self._intercept_leverage)
-            residual = y / m.output_scale - m.y_mean - z @ unbiased
-            yield z, w, influence, residual, slack(leverage)
+        d, m, columns = self.d, self._centred, self._columns
+        shift = np.concatenate([m.z_mean, [0.0], m.y_mean]) - columns.pivot
+        both = np.eye(len(shift))  # what takes the columns to influences, leverages and residuals
+        both[:d, :d], both[d + 1 :, :d] = self.v, -(self._phi + self._bias).T
+        both[:, d] = -both @ shift
+        both[d, :d] = both[:d, d]
+        both[d, d] = self._intercept_leverage - both[d, :d] @ shift[:d]
+        for stacked in columns:
+            out = both @ stacked
+            leverage = np.einsum("dn,dn->n", out[: d + 1], stacked[: d + 1])
+            yield stacked, out[:d], out[d + 1 :], slack(leverage)
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
@@ -365,11 +375,11 @@ class LinearPosterior:
         """
         d, k = self.d, self.k
         out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
-        for _, w, influence, residual, free in self._influences():
-            out += sandwich([(influence, residual * (w / free)[:, None])], d, k, self.cluster)
-            share = np.square(influence) * w[:, None]
-            total += share.sum(axis=0)
-            squares += np.square(share).sum(axis=0)
+        for _, influence, residual, free in self._influences():
+            out += sandwich([(influence, residual / free)], d, k, self.cluster)
+            share = np.square(influence)
+            total += share.sum(axis=1)
+            squares += np.vecdot(share, share)
         return out, few_rows_factors(effective_rows(total, squares), self.robust_dof)
 
     def _robust(self, fraction: float) -> Floats:

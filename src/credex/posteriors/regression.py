@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import frexp
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from credex.errors import InputError
-from credex.history import Rows
+from credex.history import Block, Rows
 from credex.posteriors.student import dof_factor
 from credex.typing import Floats, Masks
 
@@ -138,8 +139,8 @@ def output_scale(y: Floats) -> Floats:
     Outputs are divided by them before they are squared: 1e200 squared is beyond the largest float.
     Division by a power of two loses no digits.
     """
-    exponent = np.clip(np.frexp(np.abs(y).max(axis=0))[1], 0, 1023)
-    return np.asarray(np.ldexp(1.0, exponent))
+    largest = np.abs(y).max(axis=0).tolist()
+    return np.array([2.0 ** min(max(frexp(one)[1], 0), 1023) for one in largest])
 
 
 def squared(scale: Floats) -> Floats:
@@ -149,6 +150,36 @@ def squared(scale: Floats) -> Floats:
         msg += "largest float, 1e308. Divide the model's outputs by a constant"
         raise InputError(msg)
     return np.square(scale)
+
+
+class Columns:
+    """Rows as columns ``(d + 1 + k, n)``, in chunks: Z, 1 and y / output_scale, all times √w.
+
+    ``pivot (d + 1 + k,)``, the row with the largest weight (0 for the 1), is subtracted first. It
+    is at most √n standard deviations from the mean, so that products keep their digits when they
+    are centred later, and it leaves nothing of a constant column. One chunk is kept; several are
+    made again whenever they are read.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._chunks = rows.chunks()
+        self.d, self.output_scale = rows.blocks[0].d, output_scale(rows.y())
+        b = max(rows.blocks, key=lambda b: float(b.w.max()))
+        i = int(b.w.argmax())
+        self.pivot = np.concatenate([b.design(i, i + 1)[0], [0.0], b.y[i] / self.output_scale])
+        self._kept = [self._stacked(*self._chunks[0])] if len(self._chunks) == 1 else None
+
+    def __iter__(self) -> Iterator[Floats]:
+        if self._kept is not None:
+            return iter(self._kept)
+        return (self._stacked(b, s) for b, s in self._chunks)
+
+    def _stacked(self, b: Block, s: slice) -> Floats:
+        d, out = self.d, np.ones((len(self.pivot), s.stop - s.start))
+        out[:d], out[d + 1 :] = b.design(s.start, s.stop).T, (b.y[s] / self.output_scale).T
+        out -= self.pivot[:, None]
+        out *= np.sqrt(b.w[s])
+        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,29 +195,19 @@ class Moments:
     output_scale: Floats  # (k,), see `output_scale`
 
     @classmethod
-    def of(cls, rows: Rows) -> Moments:
-        """Moments of all rows in two passes, a chunk at a time: means, then cross products."""
-        outputs, weights = rows.y(), rows.w()
-        scale, weight = output_scale(outputs), float(weights.sum())
+    def of(cls, columns: Columns) -> Moments:
+        """Moments of all rows in one pass."""
+        d = columns.d
+        products: Floats = np.asarray(sum(stacked @ stacked.T for stacked in columns))
+        sums, weight = products[d], float(products[d, d])
         total = weight if weight > 0 else 1.0
-        y_mean = weights / total @ outputs / scale
-        d = rows.blocks[0].d
-        z_mean, heaviest, most = np.zeros(d), np.zeros(d), -1.0
-        for z, _, w in rows.chunks():
-            z_mean += w / total @ z
-            if w.max() > most:
-                most, heaviest = w.max(), z[w.argmax()].astype(np.float64)
-        constant = np.abs(z_mean - heaviest) <= CONSTANT * np.abs(heaviest)
-        z_mean[constant] = heaviest[constant]  # centred, nothing must be left of these columns
-        k = len(scale)
-        zz, zy, yy = np.zeros((d, d)), np.zeros((d, k)), np.zeros(k)
-        for z, y, w in rows.chunks():
-            root = np.sqrt(w)[:, None]
-            a, b = (z - z_mean) * root, (y / scale - y_mean) * root
-            zz += a.T @ a
-            zy += a.T @ b
-            yy += np.square(b).sum(axis=0)
-        return cls(weight, z_mean, y_mean, zz, zy, yy, scale)
+        root = sums / np.sqrt(total)
+        mean, centred = columns.pivot + sums / total, products - np.outer(root, root)
+        yy = np.maximum(centred.diagonal()[d + 1 :], 0.0)
+        return cls(
+            *(weight, mean[:d], mean[d + 1 :]),
+            *(centred[:d, :d], centred[:d, d + 1 :], yy, columns.output_scale),
+        )
 
     def uncentred(self) -> Moments:
         """The same around zero instead of the means."""
@@ -207,10 +228,10 @@ def inverse(a: Floats) -> Floats:
     A matrix that is singular to working precision is scaled to a unit diagonal and gets a jitter of
     1e-10 there (a hundred times more while that is not enough), never a pseudo-inverse.
     """
-    half = _inverse_root(a)
-    if half is not None and (np.square(half.diagonal()) * a.diagonal() <= 1 / MIN_PIVOT).all():
+    half, diagonal = _inverse_root(a), a.diagonal()
+    if half is not None and (np.square(half.diagonal()) * diagonal <= 1 / MIN_PIVOT).all():
         return np.asarray(half.T @ half)
-    root = np.sqrt(np.maximum(a.diagonal(), 0.0))
+    root = np.sqrt(np.maximum(diagonal, 0.0))
     root[root == 0] = 1.0
     both = np.outer(root, root)
     for jitter in (1e-10, 1e-8, 1e-6):
@@ -233,10 +254,10 @@ def constrained_inverse(a: Floats) -> Floats:
 
 def _inverse_root(a: Floats) -> Floats | None:
     """Inverse of the lower Cholesky factor; ``None`` if ``a`` is not positive definite."""
-    try:
-        return np.linalg.inv(np.linalg.cholesky(a))
-    except np.linalg.LinAlgError:
-        return None
+    from scipy.linalg import lapack
+
+    lower, failed = lapack.dpotrf(a, lower=1)
+    return None if failed else lapack.dtrtri(lower, lower=1)[0]
 
 
 def slack(leverage: Floats) -> Floats:
@@ -245,7 +266,7 @@ def slack(leverage: Floats) -> Floats:
 
 
 def sandwich(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: int = 1) -> Floats:
-    """Σ aᵢaᵢᵀuᵢ², ``(d, d, k)``, over chunks of influences a ``(n, d)`` and residuals u ``(n, k)``.
+    """Σ aᵢaᵢᵀuᵢ², ``(d, d, k)``, over chunks of influences a ``(d, n)`` and residuals u ``(k, n)``.
 
     ``cluster``: number of consecutive rows that were drawn together; their terms aᵢuᵢ are summed
     before they are squared.
@@ -253,10 +274,11 @@ def sandwich(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: in
     out = np.zeros((d, d, k))
     for influence, residual in terms:
         for j in range(k):
-            score = influence * residual[:, j : j + 1]
+            score = influence * residual[j]
             if cluster > 1:
-                score = np.add.reduceat(score, np.arange(0, len(score), cluster), axis=0)
-            out[:, :, j] += score.T @ score
+                starts = np.arange(0, score.shape[1], cluster)
+                score = np.add.reduceat(score, starts, axis=1)
+            out[:, :, j] += score @ score.T
     return out
 
 
@@ -274,7 +296,8 @@ def kurtosis_rows(z: Floats) -> Floats:
     """
     z = np.where(z.any(axis=0), z, 1.0)
     z2 = np.square(z / np.maximum(np.abs(z).max(0), np.finfo(float).tiny))
-    return np.clip(3 * effective_rows(z2.sum(0), (z2**2).sum(0)), 1.0, len(z))
+    rows = 3 * effective_rows(z2.sum(axis=0), np.square(z2).sum(axis=0))
+    return np.minimum(np.maximum(rows, 1.0), len(z))
 
 
 def few_rows_factors(rows: Floats, dof: float) -> Floats:
@@ -283,8 +306,6 @@ def few_rows_factors(rows: Floats, dof: float) -> Floats:
     A variance estimated from few rows is uncertain itself, which the degrees of freedom shared by
     all features do not say: 95 % intervals become those of a Student-t with ``rows + 1`` degrees.
     """
-    few = rows < min(ENOUGH_ROWS, dof)
-    factors = [max(dof_factor(1.0 + r, dof), 1.0) for r in rows[few].tolist()]
-    out = np.ones(len(rows))
-    out[few] = factors
-    return out
+    enough = min(ENOUGH_ROWS, dof)
+    factors = [max(dof_factor(1.0 + r, dof), 1.0) if r < enough else 1.0 for r in rows.tolist()]
+    return np.array(factors)

@@ -139,16 +139,16 @@ class Geometry:
         unit_weights = 2.0 * w if paired else w
         gram = np.diag(prior.precisions(d))
         for part, z in _signed(masks):
-            half = z * np.sqrt(unit_weights[part])[:, None]
-            gram += half.T @ half
+            half = z * np.sqrt(unit_weights[part])
+            gram += half @ half.T
         v = constrained_inverse(gram)
         leverage, total, squares = np.empty(m), np.zeros(d), np.zeros(d)
         for part, z in _signed(masks):
-            influence = z @ v
-            leverage[part] = unit_weights[part] * np.vecdot(influence, z)
-            share = np.square(influence) * (w * fpc)[part, None]
-            total += share.sum(axis=0)
-            squares += np.square(share).sum(axis=0)
+            influence = v @ z
+            leverage[part] = unit_weights[part] * np.einsum("dm,dm->m", influence, z)
+            share = np.square(influence) * (w * fpc)[part]
+            total += share.sum(axis=1)
+            squares += np.vecdot(share, share)
         effective = effective_rows(total, squares)[squares > 0]
         effective_share = float(effective.mean() / m) if len(effective) else 1.0
         return cls(masks, paired, w, fpc, v, leverage, prior, effective_share)
@@ -158,37 +158,53 @@ class Geometry:
         """Number of features."""
         return int(self.masks.shape[1])
 
-    @property
+    @cached_property
     def unit_weights(self) -> Weights:
         """``(m,)`` weights times the number of coalitions in a unit."""
         return 2.0 * self.weights if self.paired else self.weights
 
-    @property
+    @cached_property
     def n_parameters(self) -> float:
         """Trace of the hat matrix: d − 1 without a prior."""
         return float(self.leverage.sum())
 
+    @cached_property
+    def equal_shares(self) -> Floats:
+        """``(m, 1)`` response of each unit if all importances are 1/d."""
+        size = self.masks.sum(axis=1) - (self.d / 2 if self.paired else 0)
+        return np.asarray(size / self.d)[:, None]
+
+    @cached_property
+    def precisions(self) -> Floats:
+        """Prior precisions, ``(d, 1)``."""
+        return self.prior.precisions(self.d)[:, None]
+
+    @cached_property
+    def prior_means(self) -> Floats:
+        """Prior means, ``(d, 1)``."""
+        return self.prior.means(self.d)[:, None]
+
     def transposed(self, a: Floats) -> Floats:
         """Zᵀa, ``(d, k)``, of ``a (m, k)``, with the masks as ±½."""
-        return np.asarray(sum(z.T @ a[part] for part, z in _signed(self.masks)))
+        return np.asarray(sum(z @ a[part] for part, z in _signed(self.masks)))
 
     def predict(self, phi: Floats) -> Floats:
         """Zφ, ``(m, k)``, with the masks as ±½."""
-        return np.concatenate([z @ phi for _, z in _signed(self.masks)])
+        return np.concatenate([z.T @ phi for _, z in _signed(self.masks)])
 
     def sandwich(self, variance: Floats) -> Floats:
         """Covariance ``(d, d, k)`` of φ if the units have ``variance (m, k)``."""
-        u = self.unit_weights[:, None] * np.sqrt(variance)
-        terms = ((z @ self.v, u[part]) for part, z in _signed(self.masks))
+        u = self.unit_weights * np.sqrt(variance.T)
+        terms = ((self.v @ z, u[:, part]) for part, z in _signed(self.masks))
         return sandwich(terms, self.d, variance.shape[1])
 
 
 def _signed(masks: Masks) -> Iterator[tuple[slice, Floats]]:
-    """Iterate over masks as ±½ in chunks: where they are, and the rows ``(·, d)``.
+    """Iterate over masks as ±½ in chunks: where they are, and the columns ``(d, ·)``.
 
     A constant added to a row changes nothing on the plane Σφ = const; ±½ keeps rows small.
     """
-    return ((part, masks[part] - np.float64(0.5)) for part in spans(*masks.shape))
+    return ((part, masks[part].T.astype(np.float64, "C") - 0.5) for part in spans(*masks.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,17 +243,14 @@ class ShapleyPosterior:
     @cached_property
     def _target(self) -> Floats:
         """Response less that of equal importances total/d, ``(m, k)``."""
-        g = self.geometry
-        size = g.masks.sum(axis=1) - (g.d / 2 if g.paired else 0)
-        return np.asarray(self.response - np.outer(size / g.d, self.total))
+        return np.asarray(self.response - self.geometry.equal_shares * self.total)
 
     @cached_property
     def mean(self) -> Floats:
         """Posterior mean, ``(d, k)``; its sum is ``total`` to rounding."""
         g, equal = self.geometry, self.total / self.geometry.d
-        prior = g.prior.precisions(g.d)[:, None] * (g.prior.means(g.d)[:, None] - equal)
         scores = g.transposed(self._target * g.unit_weights[:, None])
-        phi = equal + g.v @ (prior + scores)
+        phi = equal + g.v @ (g.precisions * (g.prior_means - equal) + scores)
         return np.asarray(phi + (self.total - phi.sum(axis=0)) / g.d)
 
     @cached_property
@@ -245,6 +258,11 @@ class ShapleyPosterior:
         """Residuals of the additive explanation, ``(m, k)``."""
         g = self.geometry
         return np.asarray(self._target - g.predict(self.mean - self.total / g.d))
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """Squared residuals, ``(m, k)``."""
+        return np.square(self.residual)
 
     @cached_property
     def scale_matrix(self) -> Floats:
@@ -255,23 +273,20 @@ class ShapleyPosterior:
         """
         g, d = self.geometry, self.geometry.d
         fpc = g.finite_population_correction[:, None]
-        variance = fpc * np.square(self.residual) / slack(g.leverage)[:, None]
+        variance = fpc * self._squares / slack(g.leverage)[:, None]
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
             variance += (1 - fpc) * self.unit_noise
-        out = g.sandwich(variance) + sandwich([(g.v, self._prior_pull)], d, self.y.shape[1])
+        out = g.sandwich(variance)
+        if g.precisions.any():  # Λ(φ* − m): what the prior adds to the scores of the units
+            free = slack(g.precisions * g.v.diagonal()[:, None])
+            pull = g.precisions * (self.mean - g.prior_means) / free
+            out += sandwich([(g.v, pull.T)], d, self.y.shape[1])
         out += g.v[:, :, None] * self._homoscedastic
         if self.noise is not None:
             out += self.anchor_share(self.noise)
         largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
         out[np.arange(d), np.arange(d)] += fpc.max() * np.square(ROUNDOFF * largest)
         return out
-
-    @property
-    def _prior_pull(self) -> Floats:
-        """Λ(φ* − m), ``(d, k)``: what the prior adds to the scores of the units."""
-        g = self.geometry
-        lam, m = g.prior.precisions(g.d)[:, None], g.prior.means(g.d)[:, None]
-        return np.asarray(lam * (self.mean - m) / slack(lam * g.v.diagonal()[:, None]))
 
     @property
     def _homoscedastic(self) -> Floats:
@@ -282,7 +297,7 @@ class ShapleyPosterior:
         """
         g = self.geometry
         spare = max(len(self.y) - g.n_parameters, 1.0)
-        out = g.unit_weights @ np.square(self.residual) / spare**3
+        out = g.unit_weights @ self._squares / spare**3
         return np.asarray(g.finite_population_correction.mean() * out + self.unseen)
 
     @cached_property
@@ -296,7 +311,9 @@ class ShapleyPosterior:
         if self.noise is not None:
             return np.zeros(k)
         target = np.square(self._target)
-        perfect = np.square(self.residual).max(axis=0) <= PERFECT_FIT**2 * target.max(axis=0)
+        perfect = self._squares.max(axis=0) <= PERFECT_FIT**2 * target.max(axis=0)
+        if not perfect.any():
+            return np.zeros(k)
         size = g.unit_weights @ target / g.unit_weights.sum()
         share = g.finite_population_correction.mean() * PSEUDO_OBSERVATIONS / len(self.y)
         return np.where(perfect, share * size, 0.0)
@@ -305,7 +322,7 @@ class ShapleyPosterior:
     def _noise_variance(self) -> Floats:
         """Variance of one value, ``(k,)``; if nothing was repeated, the residual variance."""
         known = np.zeros(self.y.shape[1]) if self.noise is None else self.noise.variance
-        worst = 2.0 * np.mean(np.square(self.residual), axis=0)
+        worst = 2.0 * np.mean(self._squares, axis=0)
         return np.where(np.isnan(known), worst, known)
 
     @property
@@ -322,7 +339,7 @@ class ShapleyPosterior:
         They enter through the constraint, and without pairs through v − base as well.
         """
         g, d = self.geometry, self.geometry.d
-        to_total = (1.0 - g.v @ g.prior.precisions(d)) / d
+        to_total = (1.0 - g.v @ g.precisions[:, 0]) / d
         to_base = -to_total
         if self.y_complement is None:
             to_total = to_total - g.v @ g.transposed(g.weights * g.masks.sum(axis=1) / d)
@@ -345,7 +362,7 @@ class ShapleyPosterior:
         if self.noise is None:
             return dof
         fpc, w2 = g.finite_population_correction, np.square(g.weights)
-        misfit = float(np.sum(w2 * fpc * np.square(self.residual).mean(axis=1)))
+        misfit = float(np.sum(w2 * fpc * self._squares.mean(axis=1)))
         noise = float(np.sum(w2 * (1 - fpc) * self.unit_noise.mean(axis=1)))
         if misfit + noise <= 0:
             return dof
@@ -361,7 +378,7 @@ class ShapleyPosterior:
     @cached_property
     def _row_errors(self) -> tuple[Floats, Floats]:
         """Weighted squared residuals and squared deviations of the coalitions' v, ``(k,)`` each."""
-        w, y, square = self.geometry.weights, self.y, np.square(self.residual)
+        w, y, square = self.geometry.weights, self.y, self._squares
         if self.y_complement is None:
             return w @ square, w @ np.square(y - w @ y / w.sum())
         middle = (y + self.y_complement) / 2
@@ -377,8 +394,8 @@ class ShapleyPosterior:
     @property
     def _s2(self) -> Floats:
         """The paper's s² (Eq. 7) over the coalitions, ``(k,)``."""
-        p, d = self.geometry.prior, self.geometry.d
-        pull = p.precisions(d) @ np.square(self.mean - p.means(d)[:, None])
+        g = self.geometry
+        pull = g.precisions[:, 0] @ np.square(self.mean - g.prior_means)
         return np.asarray((self._row_errors[0] + pull) / self.n)
 
     @property

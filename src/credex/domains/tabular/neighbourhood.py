@@ -12,19 +12,14 @@ import numpy as np
 from credex.cells import display, encode, encode_or_text, plain
 from credex.domains.tabular.columns import Column, binned
 from credex.domains.tabular.table import Table, take_cells
-from credex.domains.tabular.training import Training, unique_rows
+from credex.domains.tabular.training import RARE_SHARE, Training, unique_rows
 from credex.errors import InputError
 from credex.seeds import Purpose, blocks, child
 from credex.typing import Design, Floats, Ints, Masks, Native, Weights
 
 __all__ = ["Perturbations", "TabularNeighbourhood", "distinct_rows"]
 
-RARE_SHARE = 0.1
-"""Share of perturbations that have rare values, of all features that have one.
-
-Other features lose a tenth of their effective number of rows.
-"""
-
+FIRST_ROW = np.zeros(1, dtype=np.int64)
 _MAX_DISTINCT = 0.7  # equal rows are merged only if at most this share is distinct
 
 
@@ -46,7 +41,7 @@ class TabularNeighbourhood:
     @cached_property
     def _cells(self) -> list[Any]:
         """The instance's p values as Python objects."""
-        return [self._x.objects(j)[0] for j in range(self._x.n_columns)]
+        return self._x.first_row()
 
     @cached_property
     def values(self) -> tuple[object, ...]:
@@ -61,7 +56,7 @@ class TabularNeighbourhood:
 
     def instance_inputs(self) -> Native:
         """Return the instance as one row."""
-        return self._x.take(np.zeros(1, dtype=np.int64)).frame()
+        return self._x.take(FIRST_ROW).frame()
 
     def payload(self) -> dict[str, Any]:
         """Return the instance as JSON-safe values; `Tabular.restore` reads it back exactly."""
@@ -74,7 +69,7 @@ class TabularNeighbourhood:
         except TypeError:
             row = self._training.find(j, value)
             return {"unkept": repr(value)} if row is None else {"row": row}
-        if self._x.kinds[j] == "date" and isinstance(cell, dict):
+        if isinstance(cell, dict) and self._x.kinds[j] == "date":
             ticks = self._x.backend.ticks(self._x.columns[j])
             if ticks is not None:
                 cell["ticks"] = int(ticks[0])
@@ -90,25 +85,33 @@ class TabularNeighbourhood:
     @cached_property
     def _stacked(self) -> Table:
         """The B background rows and then the instance, in dtypes that hold both."""
-        return self._training.background.append(self._x)
+        background = self._training.background
+        return self._with_first if background.n_rows == 1 else background.append(self._x)
 
     @cached_property
     def _with_first(self) -> Table:
         """The first background row and the instance, in dtypes that hold both."""
-        return self._training.background.take(np.zeros(1, dtype=np.int64)).append(self._x)
+        return self._training.background.take(FIRST_ROW).append(self._x)
 
     @cached_property
     def _differs(self) -> Masks:
         """``(B, d)`` where a background row differs from the instance (NaN equals NaN)."""
+        if len(self.background_weights) == 1:
+            return ~self._features.all_of(self._same_as_first)
         values = self._stacked.identities()
         return ~self._features.all_of(values[:-1] == values[-1])
 
     @cached_property
+    def _same_as_first(self) -> Masks:
+        """``(1, p)`` where the instance equals the first background row."""
+        values = self._with_first.identities()
+        return np.asarray(values[:1] == values[1])
+
+    @cached_property
     def active(self) -> Masks:
         """``(d,)``: the feature differs from at least one background row."""
-        first = self._with_first.identities()
-        same = (first[0] == first[1]) & self._training.constant_columns
-        return np.asarray(~self._features.all_of(same[None])[0])
+        same = self._same_as_first & self._training.constant_columns
+        return np.asarray(~self._features.all_of(same)[0])
 
     @property
     def background_weights(self) -> Floats:
@@ -246,9 +249,10 @@ class TabularNeighbourhood:
         """Probability that a perturbation has the instance's value of a binary feature."""
         if feature in self._moving:
             return 0.5  # neither never nor always
-        columns, weights = list(self._features.members[feature]), self._training.weights
-        if len(columns) == 1:
-            return self._training.shares[columns[0]].get(int(self._codes[columns[0]]), 0.0)
+        first, *others = self._features.members[feature]
+        if not others:
+            return self._training.shares[first].get(int(self._codes[first]), 0.0)
+        columns, weights = [first, *others], self._training.weights
         same = (self._training.codes[:, columns] == self._codes[columns]).all(axis=1)
         return float(same.mean() if weights is None else same @ weights / weights.sum())
 
@@ -258,7 +262,12 @@ class TabularNeighbourhood:
 
         Both are of the instance's value.
         """
-        chances = {f: self.chance(f) for f in range(len(self.names)) if f not in self._moving}
+        codes, rare = self._codes.tolist(), self._training.rare_codes
+        chances = {
+            f: self.chance(f)
+            for f, (j, *others) in enumerate(self._features.members)
+            if f not in self._moving and (others or codes[j] in rare[j])
+        }
         chances = {f: p for f, p in chances.items() if 0 < min(p, 1 - p) < RARE_SHARE}
         least = RARE_SHARE / max(len(chances), 1)
         return {
@@ -267,20 +276,20 @@ class TabularNeighbourhood:
             if min(p, 1 - p) < least
         }
 
-    def importance(self, design: Design) -> Weights:
+    def importance(self, design: Design) -> Weights | float:
         """Importance weights ``(n,)`` of oversampled rows: lime's probability over ours."""
-        out = np.ones(len(design))
+        out: Weights | float = 1.0
         for feature, (p, share) in self.rare.items():
-            out *= np.where(design[:, feature] > 0.5, p / share, (1 - p) / (1 - share))
+            out = out * np.where(design[:, feature] > 0.5, p / share, (1 - p) / (1 - share))
         return out
 
     @property
     def unit(self) -> tuple[str, ...]:
         """``"per standard deviation"`` for continuous features, else ``"per same bin"``."""
-        return tuple(
-            "per standard deviation" if feature in self._continuous else "per same bin"
-            for feature in range(len(self.names))
-        )
+        units = ["per same bin"] * len(self.names)
+        for feature in self._continuous:
+            units[feature] = "per standard deviation"
+        return tuple(units)
 
     @cached_property
     def feature_labels(self) -> tuple[str, ...]:
@@ -290,10 +299,10 @@ class TabularNeighbourhood:
             name = self.names[feature]
             if feature in self._continuous:
                 out.append(name)
-                continue
-            conditions = ", ".join(self._condition(j) for j in columns)
-            grouped = feature in self._features.grouped
-            out.append(f"{name}: {conditions}" if grouped else conditions)
+            elif feature in self._features.grouped:
+                out.append(f"{name}: {', '.join(map(self._condition, columns))}")
+            else:
+                out.append(self._condition(columns[0]))
         return tuple(out)
 
     def _condition(self, j: int) -> str:

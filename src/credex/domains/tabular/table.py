@@ -101,6 +101,12 @@ class Table:
         plain_array = isinstance(column, np.ndarray) and column.dtype.kind not in "mM"
         return column.tolist() if plain_array else list(column)
 
+    def first_row(self) -> list[Any]:
+        """Return the p values of the first row as `objects` does."""
+        if self.block is not None and self.block.dtype.kind not in "mM":
+            return list(self.block[0].tolist())
+        return [self.objects(j)[0] for j in range(self.n_columns)]
+
     def has_missing(self, j: int) -> bool:
         """Whether any value of column j is missing."""
         if self.kinds[j] in ("number", "date"):
@@ -179,7 +185,9 @@ class Table:
 def take_cells(array: NDArray[Any], rows: Ints) -> NDArray[Any]:
     """``(m, p)`` cells ``array[rows[i, j], j]``; quicker than ``take_along_axis``."""
     p = array.shape[1]
-    cells: NDArray[Any] = array.reshape(-1).take(rows * p + np.arange(p))
+    at = rows * p
+    at += np.arange(p)
+    cells: NDArray[Any] = array.reshape(-1).take(at)
     return cells
 
 
@@ -217,7 +225,7 @@ def read(data: Any) -> tuple[Backend, Any, Any] | None:
 
 def unmasked(data: Any) -> NDArray[Any]:
     """Return a plain array in which masked entries, if any, are NaN; integers become floats."""
-    if not np.ma.is_masked(data):
+    if not isinstance(data, np.ma.MaskedArray) or not np.ma.is_masked(data):
         return np.asarray(data)
     if data.dtype.kind not in "iuf":
         raise InputError(
@@ -360,8 +368,9 @@ def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
         cells = [_cell(table, j, row) for j in range(table.n_columns)]
         if table.block is not None and all(cell.dtype == table.block.dtype for cell in cells):
             cells = np.stack(cells)
-    for j, cell in enumerate(cells):
-        if is_missing(cell[0]) and not may_miss(j):
+    values = cells[:, 0].tolist() if isinstance(cells, np.ndarray) else [cell[0] for cell in cells]
+    for j, value in enumerate(values):
+        if is_missing(value) and not may_miss(j):
             raise InputError(
                 f"column {table.names[j]!r} is missing (NaN) in the instance, but no training row "
                 "misses it; fill it in, or allow it with Tabular(data, missing=True) if the model "
@@ -378,6 +387,8 @@ def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
     exact = given.dtype == dtype and dtype.kind in "iu"
     if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
         return None
+    if given.dtype == dtype:
+        return given.copy()
     with np.errstate(over="ignore"):
         numbers = given.astype(dtype)
     return numbers if (np.isinf(numbers) == np.isinf(given)).all() else None

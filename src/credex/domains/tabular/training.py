@@ -24,7 +24,13 @@ from credex.domains.tabular.table import Table, take_cells
 from credex.seeds import Purpose, blocks, spawn
 from credex.typing import Floats, Ints, Masks
 
-__all__ = ["Features", "Summary", "Training", "summarise", "unique_rows"]
+__all__ = ["RARE_SHARE", "Features", "Summary", "Training", "summarise", "unique_rows"]
+
+RARE_SHARE = 0.1
+"""Share of perturbations that have rare values, of all features that have one.
+
+Other features lose a tenth of their effective number of rows.
+"""
 
 _MAX_DISTINCT = 256  # a column with more distinct values is not searched for repeated rows
 _STRETCH = 65_536  # rows whose functions are made at once
@@ -278,6 +284,14 @@ class Training:
             share = np.bincount(at.reshape(-1), weights=self.weights)
             out.append(dict(zip(found.tolist(), (share / share.sum()).tolist(), strict=True)))
         return out
+
+    @cached_property
+    def rare_codes(self) -> list[set[int]]:
+        """Bins and categories of each column that less than `RARE_SHARE` have, or have not."""
+        return [
+            {code for code, p in shares.items() if 0 < min(p, 1 - p) < RARE_SHARE}
+            for shares in self.shares
+        ]
 
     @cached_property
     def value_codes(self) -> NDArray[np.int16] | None:
