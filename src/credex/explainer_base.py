@@ -279,11 +279,12 @@ class ExplainerBase(ABC):
         """Return the options with sampler and prior as objects."""
         prior = options.prior
         if prior is None:
-            prior = Prior() if options.paper else self._default_prior
+            prior = Prior() if options.literal else self._default_prior
         return replace(options, sampler=self._sampler(options), prior=prior)
 
     def _sampler(self, o: Options) -> Sampler:
-        return resolve_sampler(o.sampler, self._default_sampler, posterior=o.posterior)
+        default = self._default_sampler if o.published is None else "random"
+        return resolve_sampler(o.sampler, default, posterior=o.posterior)
 
     def _queue(self, options: Options, shared: Any = None) -> ModelQueue:
         return ModelQueue(self._box(options.target), self.domain.concat, options.batch_rows, shared)
@@ -344,7 +345,7 @@ class ExplainerBase(ABC):
             "target": target,
             "link": o.link,
             "noisy": o.noisy,
-            "recipe": o.recipe,
+            "recipe": str(o.recipe),
             "paired": bool(self._sampler(o).paired),
             "kernel": repr(o.kernel),
         }

@@ -41,6 +41,9 @@ class Purpose(IntEnum):
     FUNCTIONAL_ROWS = 71
     WARMING_ROWS = 73
     RARE_VALUES = 79
+    COINS_AGAIN = 83
+    SCREENING = 89
+    OTHER_BINS = 97
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
