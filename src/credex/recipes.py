@@ -33,8 +33,8 @@ class Published:
         How many features BayesSHAP keeps, or their names (as a longer run takes those of a
         shorter one); with as many as there are, there is no screening.
     screening
-        Extra perturbations to choose them by. On tables the regression is on the values
-        themselves, categories by number.
+        Extra perturbations to choose them by. On tables the regression is on the values in
+        standard deviations, categories by number.
     slip
         On tables, ask for single features as the code does: it leaves out a translation, so that
         these rows hold 0 and 1 (numbers of bins) in place of values. ``False`` takes the instance's

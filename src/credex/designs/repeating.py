@@ -200,7 +200,9 @@ class ShapleyRepeatingDesign(RepeatingDesign):
             return self.mask_query(masks), masks.astype(np.float64)
         drawn = self.perturb(seed, 0, n)
         query = self.query(lambda a, b: (drawn.pick(slice(a, b)), None), n)
-        return query, self.table.numbers(drawn.rows)
+        values = self.table.numbers(drawn.rows)
+        sd = values.std(axis=0)
+        return query, values / np.where(sd > 0, sd, 1.0)
 
     def screen(self, regressors: Floats, result: Result) -> None:
         """Keep the features with the largest coefficients in a ridge regression."""
