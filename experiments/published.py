@@ -10,7 +10,7 @@ import numpy as np
 import credex as cx
 from experiments.cases import Case
 
-__all__ = ["explain_published", "focused", "kept_names", "published_explainer", "sign"]
+__all__ = ["FOCUSED", "explain_published", "focused", "kept_names", "published_explainer", "sign"]
 
 FOCUSED = {"BayesLIME": (5e-4, False), "BayesSHAP": (1e-2, True)}
 """Temperature τ of the published rule, and whether it draws with replacement."""
