@@ -139,7 +139,8 @@ def report(data: dict[str, Any], timings: dict[str, Any]) -> Result:
         verdict=verdict,
         learned=f"Focused sampling: {words[0][0].lower()}{words[0][1:]}",
         why=(
-            f"{' '.join(words)} {reason(data)} P(ε = 0) speaks of the fit to the points asked, and the rule "
+            f"{' '.join(words)} {reason(data)} P(ε = 0) speaks of the fit to the points asked, "
+            "and the rule "
             "chooses the points. With the Gaussian process the distance is "
             + ", ".join(f"{v:.2f} ({t}, {end[t]} queries)" for t, v in gp.items())
             + " times the default's."

@@ -280,7 +280,8 @@ def reason(
     average = {r: float(np.mean(list(cells.values()))) for r, cells in readings.items()}
     return (
         "The published code's constants, point by point and as its script reads LIME's values, are "
-        f"lower by {listed['script']}: {measured(average['script'], digits=0)} % on average, where the "
+        f"lower by {listed['script']}: {measured(average['script'], digits=0)} % on average, "
+        "where the "
         "paper has 53. The script sorts LIME's values by size and leaves BayesLIME's in the order "
         f"of the features. Feature by feature they are lower by {listed['feature']}: "
         f"{measured(average['feature'], digits=0)} % on average. Its explanations are "
