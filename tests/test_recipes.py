@@ -17,6 +17,8 @@ def game(masks):
         ({"recipe": 3}, "recipe must be one of"),
         ({"recipe": "published", "posterior": "gp"}, "it has one regression"),
         ({"recipe": "published", "sampler": "paired"}, "use 'random' or cx.PaperFocused"),
+        ({"recipe": "paper", "sampler": "paired"}, "use 'random' or cx.PaperFocused"),
+        ({"recipe": "paper", "posterior": "exact"}, "so that it never is exact"),
         ({"recipe": "published", "sampler": "focused"}, "use 'random' or cx.PaperFocused"),
         ({"recipe": "published", "kernel": cx.Exponential()}, "a kernel of its own"),
         ({"recipe": "published", "background_uncertainty": True}, "no background rows"),
@@ -75,3 +77,11 @@ def test_settings_survive_a_round_trip():
     assert cx.BayesSHAP(game, cx.Masks(4), recipe=cx.Published()).options.recipe == "published"
     with pytest.raises(cx.InputError, match="was made with recipe="):
         cx.BayesSHAP(game, cx.Masks(4)).explain(start=again, queries=50)
+
+
+def test_verify_compares_the_features_that_were_kept():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    shap = cx.BayesSHAP(lambda X: X @ np.arange(6.0), X, recipe=cx.Published(features=3))
+    found = shap.verify(X, n=2, queries=60)
+    assert 0 <= found.coverage <= 1

@@ -165,28 +165,33 @@ class Options:
             raise InputError(msg)
         if self.background_uncertainty and self.link != "identity":
             raise InputError("background_uncertainty=True works without a link only")
-        if self.published is not None:
-            self._check_published()
+        if self.literal:
+            self._check_literal()
 
-    def _check_published(self) -> None:
-        """Raise on options that the published code has no counterpart of."""
+    def _check_literal(self) -> None:
+        """Raise on options that a recipe of the paper has no counterpart of."""
+        name = "published" if self.published is not None else "paper"
+        repeats = "its masks are drawn one by one and repeat; use 'random' or cx.PaperFocused(…)"
         wrong = {
-            "posterior": self.posterior not in ("auto", "linear"),
-            "sampler": self.sampler in ("paired", "focused", "exhaustive"),
-            "kernel": self.kernel is not None,
-            "background_uncertainty": bool(self.background_uncertainty),
-            "features": self.features is not None,
+            "posterior": (self.posterior == "exact", "its masks repeat, so that it never is exact"),
+            "sampler": (self.sampler in ("paired", "exhaustive"), repeats),
         }
-        hints = {
-            "posterior": "it has one regression",
-            "sampler": "use 'random' or cx.PaperFocused(score='sd')",
-            "kernel": "it has a kernel of its own",
-            "background_uncertainty": "it has no background rows",
-            "features": "BayesSHAP's number is in recipe=cx.Published(features=…)",
-        }
-        for name in (n for n, bad in wrong.items() if bad):
-            msg = f"recipe='published' does not go with {name}={getattr(self, name)!r}: "
-            raise InputError(msg + hints[name])
+        if name == "published":
+            own = "BayesSHAP's number is in recipe=cx.Published(features=…)"
+            wrong |= {
+                "posterior": (self.posterior not in ("auto", "linear"), "it has one regression"),
+                "sampler": (self.sampler in ("paired", "focused", "exhaustive"), repeats),
+                "kernel": (self.kernel is not None, "it has a kernel of its own"),
+                "background_uncertainty": (
+                    self.background_uncertainty,
+                    "it has no background rows",
+                ),
+                "features": (self.features is not None, own),
+            }
+        for option, (bad, hint) in wrong.items():
+            if bad:
+                given = getattr(self, option)
+                raise InputError(f"recipe={name!r} does not go with {option}={given!r}: {hint}")
 
     def override(self, given: Mapping[str, Any]) -> Options:
         """Return the options with ``given`` keywords replaced; unknown ones are an error."""
