@@ -130,6 +130,14 @@ def report(data: dict[str, Any], counts: dict[str, int]) -> Result:
     found = {who: {t: c[who]["ratio"][0] for t, c in data.items() if who in c} for who, *_ in WAYS}
     found = {who: {t: r for t, r in f.items() if np.isfinite(r)} for who, f in found.items()}
     verdict, why = judge(found)
+    part = {t: c["published"].get("prior share") for t, c in data.items()}
+    why += (
+        f" At S = {SEEDS} the prior's part of s², which falls as 1/N and which the formula takes "
+        "as "
+        "constant, is "
+        + ", ".join(f"{100 * v:.0f} % ({t})" for t, v in part.items() if v is not None)
+        + " with the published regression."
+    )
     capped = {
         (t, who): c[who]["capped"]
         for t, c in data.items()
@@ -220,7 +228,10 @@ def follow(case: Case, method: str, who: str, instances: int, *, quick: bool) ->
                 later = go_on(int(n[k, i]))
                 # an exact answer has no width
                 observed[k, i] = np.nan if later.exact else size(later)
-    return {"desired": desired, "n": n, "observed": observed}
+    out = {"desired": desired, "n": n, "observed": observed}
+    if who != "credex":
+        out["prior share"] = float(np.mean([prior_share(regression(e, who)) for e in start]))
+    return out
 
 
 def first(case: Case, method: str, who: str, i: int) -> Any:
@@ -242,21 +253,29 @@ def plan(
         return forecast.total, lambda n: explainer.explain(
             case.row(i), queries=n, start=forecast, seed=i
         )
+    explainer = case.explainer(method, recipe="paper")
+    if who == "published":
+        kept = method == "BayesSHAP"
+        recipe: Any = cx.Published(features=kept_names(e)) if kept else "published"
+        explainer = published_explainer(case, method, i, recipe=recipe)
+    total = SEEDS + max(cx.perturbations_to_go(regression(e, who), width), 0)
+    return total, lambda n: explainer.explain(case.row(i), queries=n, seed=i)
+
+
+def regression(e: Any, who: str) -> cx.LinearPosterior:
+    """The regression of a run with either recipe of the paper."""
     rows = e.history.rows
     Z, y, w = rows.design(), rows.y()[:, 0], rows.w()
     if who == "published":
-        p = cx.LinearPosterior.fit(Z, y, w, intercept="unit")
-        recipe: Any = "published"
-        if method == "BayesSHAP":
-            recipe = cx.Published(features=kept_names(e))
-        explainer = published_explainer(case, method, i, recipe=recipe)
-    else:
-        if method == "BayesSHAP":
-            w = cx.shapley_kernel(Z.sum(axis=1), Z.shape[1])
-        p = cx.LinearPosterior.fit(Z, y, w, intercept="none")
-        explainer = case.explainer(method, recipe="paper")
-    total = SEEDS + max(cx.perturbations_to_go(p, width), 0)
-    return total, lambda n: explainer.explain(case.row(i), queries=n, seed=i)
+        return cx.LinearPosterior.fit(Z, y, w, intercept="unit")
+    if e.method == "BayesSHAP":
+        w = cx.shapley_kernel(Z.sum(axis=1), Z.shape[1])
+    return cx.LinearPosterior.fit(Z, y, w, intercept="none")
+
+
+def prior_share(p: cx.LinearPosterior) -> float:
+    """Share of s² that is the prior's, φ̂ᵀφ̂/N and the intercept's square: it falls as 1/N."""
+    return float((np.sum(p.mean**2) + np.square(p.intercept)) / p.n / p.s2)
 
 
 def widest(e: Any) -> float:
