@@ -228,7 +228,7 @@ def lengths(found: list[Any], truths: Any, free: list[np.ndarray]) -> np.ndarray
     """Length of the values in ``free`` over that of the true ones, explanation by explanation."""
     return np.array(
         [
-            np.nan if t is None else np.linalg.norm(e.mean[f]) / np.linalg.norm(t[f])
+            np.nan if t is None or not f.any() else np.linalg.norm(e.mean[f]) / np.linalg.norm(t[f])
             for e, t, f in zip(found, truths, free, strict=True)
         ]
     )
