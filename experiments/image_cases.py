@@ -40,8 +40,11 @@ PHOTOGRAPHS = {
 
 REGIONS = 20
 COMPACTNESS = 10.0
-"""scikit-image's own: regions of a digit are nearly squares. credex's for grey pictures, 0.1, follows
-strokes, and leaves a digit in so few regions that it is nearly linear in them."""
+"""scikit-image's own: regions of a digit are nearly squares.
+
+credex's for grey pictures, 0.1, follows strokes, and leaves a digit in so few regions that the
+network is nearly linear in them.
+"""
 
 ENUMERATED = 12
 """Regions that are not black already, up to which all coalitions of a digit are asked."""
