@@ -29,6 +29,8 @@ CLAIM = (
     "91.4–97.2 % of the time (BayesLIME) and 87.9–98.4 % (BayesSHAP)."
 )
 
+RECIPES = ("paper", "published", "credex")
+
 PUBLISHED_SEEDS = 2
 """Seeds of the published BayesSHAP: each keeps features, and needs a long run, of its own."""
 
@@ -79,7 +81,7 @@ def report(cells: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) -
     said: dict[str, str] = {}
     for case in todo:
         if case.kind not in said:
-            sizes = {r: size_of(case, r, quick=quick) for r in ("paper", "published", "credex")}
+            sizes = {r: size_of(case, r, quick=quick) for r in RECIPES}
             each = ", ".join(f"{r} {z.instances} × {z.seeds}" for r, z in sizes.items())
             said[case.kind] = f"each {case.kind} {each}, against {sizes['credex'].large:,}"
         for method in METHODS:
@@ -117,8 +119,9 @@ def report(cells: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) -
             "training rows; credex has all of them as its background. BayesSHAP is also held "
             "against exact Shapley values (enumeration, or the trees themselves): over the same 20 "
             'rows for `recipe="paper"`, over all training rows for the other two. Per cent of '
-            "importances inside; importances known without a query are not counted, and of the "
-            "published BayesSHAP those that it kept. Standard errors are clustered by instance and "
+            "importances inside: of the published BayesSHAP those that it kept, of credex those "
+            "that "
+            "are not known without a query. Standard errors are clustered by instance and "
             "by seed, and never below those of so many independent intervals. A photograph is a "
             "single instance: its figure speaks of that photograph only."
         ),
@@ -137,12 +140,14 @@ def report(cells: dict[str, dict[str, Any]], todo: list[Case], *, quick: bool) -
     )
 
 
-def measure(case: Case, method: str, *, quick: bool) -> dict[str, tuple[float, float, int]]:
+def measure(
+    case: Case, method: str, *, quick: bool, recipes: tuple[str, ...] = RECIPES
+) -> dict[str, tuple[float, float, int]]:
     """Per cent inside, standard error and number of importances, for each column that applies."""
     out = {}
-    for recipe in ("paper", "published", "credex"):
+    for recipe in recipes:
         size = size_of(case, recipe, quick=quick)
-        kinds = ("large", "exact", "no pull", "long", "length")
+        kinds = ("large", "exact", "strict", "no pull", "long", "length")
         inside: dict[str, list[np.ndarray]] = {kind: [] for kind in kinds}
         counted = 0
         exact = exact_values(case, recipe, size.instances) if method == "BayesSHAP" else None
@@ -152,11 +157,12 @@ def measure(case: Case, method: str, *, quick: bool) -> dict[str, tuple[float, f
             truths = [e.mean for e in large]
             inside["large"].append(shares(found, truths, free))
             if exact is not None:
-                known = [case.shap.at(case.row(i)).active for i in range(len(found))]
-                free = [f & a for f, a in zip(free, known, strict=True)]
+                known = [case.lime.at(case.row(i)).active for i in range(len(found))]
+                counting = [f & a for f, a in zip(free, known, strict=True)]
                 inside["exact"].append(shares(found, exact, free))
+                inside["strict"].append(shares(found, exact, counting))
                 inside["long"].append(shares(large, exact, free))
-                inside["length"].append(lengths(large, exact, free))
+                inside["length"].append(lengths(large, exact, counting))
             if method == "BayesLIME" and recipe == "credex":
                 pairs = zip(found, large, strict=True)
                 inside["no pull"].append(np.array([without_pull(e, t.mean) for e, t in pairs]))
