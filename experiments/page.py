@@ -28,6 +28,9 @@ the method as the authors' own code has it, written anew from a description of t
 "credex" is the library's default. A width is always upper − lower; the paper's W is half of that,
 and is called a half-width here.
 
+The last column of the table below is a digest of the designs, estimators and posteriors that a
+section was made with; a test names sections that are older than the source.
+
 Seeds start at 0 and were never chosen. Sizes were set by computing time. Rules behind the verdicts
 are in the code of each experiment. In two places the description of the published code left a
 choice that its figures made. It screens a table's columns in units that are not named: in their own
@@ -108,8 +111,10 @@ def _summary(sections: dict[str, str], known: list[str]) -> str:
         title, verdict = TITLE.search(sections[name]), VERDICT.search(sections[name])
         if title is None or verdict is None:
             raise ValueError(f"the section of {name} has no title or no verdict")
-        rows.append((f"[{title[1]}](#{_anchor(title[1])})", verdict[1]))
-    return _table(("experiment", "verdict"), tuple(rows)) + "\n"
+        source = SOURCE.search(sections[name])
+        made = "an older source" if source is None else source[1]
+        rows.append((f"[{title[1]}](#{_anchor(title[1])})", verdict[1], made))
+    return _table(("experiment", "verdict", "made with"), tuple(rows)) + "\n"
 
 
 def _anchor(title: str) -> str:

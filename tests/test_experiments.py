@@ -84,7 +84,7 @@ def test_the_page_keeps_what_was_not_run_again():
     again = page(first, [made_up("table1", "reproduced")])
     assert section(made_up("figure1")) in again
     assert "**Verdict: reproduced.** Because." in again
-    assert "| [Title of table1](#title-of-table1)   | reproduced |" in again
+    assert "| [Title of table1](#title-of-table1)   | reproduced | unknown   |" in again
     assert page(again, []) == again
     assert "2.0 ± 0.5" in again
 
