@@ -21,6 +21,7 @@ from experiments.canvas import blank, write
 from experiments.catalogue import NAMES, experiment
 from experiments.page import page
 from experiments.result import Result, load, save
+from experiments.source import source_digest
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "out" / "paper"
@@ -58,7 +59,8 @@ def finished(name: str, *, quick: bool, again: bool) -> Result:
     module = experiment(name)
     start = time.process_time()
     result = module.run(quick=quick)
-    result = replace(result, seconds=time.process_time() - start, quick=quick)
+    seconds = time.process_time() - start
+    result = replace(result, seconds=seconds, quick=quick, source=source_digest())
     save(result, path)
     result = load(path)  # what is drawn and printed is what was kept
     figure = blank()

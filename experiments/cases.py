@@ -42,6 +42,8 @@ class Case:
     exact
         Exact Shapley values ``(n, d)`` of the first ``n`` instances (a list if they differ in d,
         with ``None`` where there are too many coalitions), or ``None`` if there is no way.
+    exact_all
+        The same over all training rows of a table as the background.
     train, categorical
         Training rows of a table, for the peers, and its columns of 0 and 1.
     about
@@ -56,6 +58,7 @@ class Case:
     instances: Any
     paper: dict[str, str]
     exact: Callable[[int], Any] | None = None
+    exact_all: Callable[[int], Any] | None = None
     train: Any = None
     categorical: tuple[str, ...] = ()
     about: str = ""
@@ -65,6 +68,10 @@ class Case:
         if method == "BayesLIME":
             return cx.BayesLIME(self.model, self.lime, **options)
         return cx.BayesSHAP(self.model, self.shap, **options)
+
+    def whole(self, **options: Any) -> cx.BayesSHAP:
+        """Return BayesSHAP as it comes: on a table, with all training rows as the background."""
+        return cx.BayesSHAP(self.model, self.lime if self.kind == "table" else self.shap, **options)
 
     def model_rows(self, method: str, coalitions: int) -> int:
         """Return the model rows that so many coalitions cost shap: each is asked on every row."""
@@ -99,6 +106,9 @@ def table(which: Which) -> Case:
     def exact(n: int) -> np.ndarray:
         return tree_values(f.model, rows.to_numpy(), f.test[:n].to_numpy())
 
+    def exact_all(n: int) -> np.ndarray:
+        return tree_values(f.model, f.train.to_numpy(), f.test[:n].to_numpy())
+
     categorical = list(f.categorical)
     return Case(
         name,
@@ -109,6 +119,7 @@ def table(which: Which) -> Case:
         f.test,
         paper,
         exact,
+        exact_all,
         f.train,
         f.categorical,
     )

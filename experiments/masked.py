@@ -10,9 +10,14 @@ from tqdm import tqdm
 import credex as cx
 from experiments.image_cases import digit
 
-__all__ = ["METHODS", "SWEEP", "Masked", "masked_digits"]
+__all__ = ["METHODS", "REGIONS_HIDDEN", "SWEEP", "WAYS", "Masked", "masked_digits"]
 
 METHODS = ("LIME", "BayesLIME")
+"""What people are shown: the same regression, chosen by fidelity or by P(ε = 0)."""
+
+WAYS = (*METHODS, "largest N", "LIME's ridge")
+"""What else is compared: no choice at all, and fidelity with the regression of the lime package."""
+
 SWEEP = tuple(round(10 ** (k / 2)) for k in range(1, 8))
 """Perturbations of the seven explanations to choose from: 10^0.5 to 10^3.5."""
 
@@ -29,9 +34,9 @@ class Masked:
     label
         The digit.
     left
-        What is left after hiding, by method: ``(28, 28)``.
+        What is left after hiding, by way: ``(28, 28)``.
     chosen
-        Perturbations of the explanation that each method prefers.
+        Perturbations of the explanation that each way prefers.
     """
 
     label: int
@@ -42,8 +47,9 @@ class Masked:
 def masked_digits(count: int, *, seed: int = 0) -> list[Masked]:
     """Hide the most important regions of ``count`` test digits that the network names rightly.
 
-    LIME's explanation is the one of the sweep with the best fidelity (weighted R²), BayesLIME's the
-    one with the largest P(ε = 0); each size of the sweep has perturbations of its own.
+    All but the last way fit the published code's regression: “LIME” is the explanation of the sweep
+    with the best fidelity (weighted R²), “BayesLIME” the one with the largest P(ε = 0). Each size
+    of the sweep has perturbations of its own, and the instance's row.
     """
     rng = np.random.default_rng(seed)
     out = []
@@ -51,25 +57,28 @@ def masked_digits(count: int, *, seed: int = 0) -> list[Masked]:
         label = int(rng.integers(0, 10))
         case = digit(label)
         x = case.instances[int(rng.integers(0, len(case.instances)))]
-        e = cx.BayesLIME(case.model, case.lime).explain(x, queries=sum(SWEEP) + 2, seed=i)
-        rows = e.history.rows
+        lime = cx.BayesLIME(case.model, case.lime, recipe="published")
+        rows = lime.explain(x, queries=sum(SWEEP), seed=i).history.rows
         Z, y, w = rows.design(), rows.y()[:, 0], rows.w()
-        literal = cx.Exponential(distance="cosine", root=False).weights(Z, np.ones(Z.shape[1]))
-        ends = np.cumsum((0, *SWEEP))
-        best = {m: (-np.inf, Z[0].astype(float), 0) for m in METHODS}
+        cosine = cx.Exponential(distance="cosine").weights(Z, np.ones(Z.shape[1]))
+        ends = np.cumsum((1, *(n - 1 for n in SWEEP)))
+        best = {way: (-np.inf, Z[0].astype(float), 0) for way in WAYS}
         for n, a, b in zip(SWEEP, ends[:-1], ends[1:], strict=True):
-            lime = cx.LinearPosterior.fit(Z[a:b], y[a:b], w[a:b])
-            bayes = cx.LinearPosterior.fit(Z[a:b], y[a:b], literal[a:b], intercept="none")
-            for method, p, score in (
-                ("LIME", lime, float(lime.r2)),
-                ("BayesLIME", bayes, float(bayes.error.density_at_zero)),
+            at = np.r_[0, a:b]
+            p = cx.LinearPosterior.fit(Z[at], y[at], w[at], intercept="unit")
+            ridge = cx.LinearPosterior.fit(Z[at], y[at], cosine[at])
+            for way, fit, score in (
+                ("LIME", p, float(p.r2)),
+                ("BayesLIME", p, float(p.error.density_at_zero)),
+                ("largest N", p, n),
+                ("LIME's ridge", ridge, float(ridge.r2)),
             ):
-                if score > best[method][0]:
-                    best[method] = (score, p.mean, n)
+                if score > best[way][0]:
+                    best[way] = (score, fit.mean, n)
         left = {}
-        for method, (_, phi, _) in best.items():
+        for way, (_, phi, _) in best.items():
             keep = np.ones((1, len(phi)), dtype=bool)
             keep[0, np.argsort(-phi, kind="stable")[:REGIONS_HIDDEN]] = False
-            left[method] = np.asarray(case.lime.at(x).coalition_inputs(keep)[0])[0]
-        out.append(Masked(label, left, {m: best[m][2] for m in METHODS}))
+            left[way] = np.asarray(case.lime.at(x).coalition_inputs(keep)[0])[0]
+        out.append(Masked(label, left, {way: best[way][2] for way in WAYS}))
     return out

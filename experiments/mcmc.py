@@ -54,13 +54,14 @@ def run(*, quick: bool) -> Result:
         "guo with the model": (guo.seconds + model) / (closed + model),
     }
     limit = usual_largest(2 * len(p.mean))
-    good = max(agree["worst mean"], agree["worst sd"]) < limit and ratio["effective"] >= 100
+    good = max(agree["worst mean"], agree["worst sd"]) < limit
+    faster = ratio["effective"] > 1 and ratio["guo with the model"] > 1
     return Result(
         name="mcmc",
         title="Closed form against MCMC",
         claim=(
             "The method of Guo et al. (2018), fixed to one component and sampled by MCMC, takes "
-            "139.2 s for one ImageNet instance; BayesLIME takes 20.3 s (6.9×)."
+            "139.2 s for one ImageNet instance; BayesLIME takes 20.3 s (6.9×) and BayesSHAP 21.1 s."
         ),
         ran=(
             f"The first test row of {case.name}, N = {queries:,} perturbations, the paper's kernel "
@@ -101,15 +102,18 @@ def run(*, quick: bool) -> Result:
                 measured(agree["worst sd"], digits=2),
             ),
         ),
-        verdict="reproduced" if good else "partly",
+        # the paper's seconds are of another task, so that only agreement can be reproduced
+        verdict="partly" if good and faster else "not reproduced",
         why=(
-            f"The two posteriors agree: none of {len(p.mean)} means differs by more than "
-            f"{agree['worst mean']:.1f} Monte Carlo errors, no standard deviation by more than "
-            f"{agree['worst sd']:.1f} (by chance alone the largest lies below {limit:.1f} in 99 % "
-            f"of runs); {nuts.divergences} divergent transitions. The closed form is "
-            f"{ratio['same']:,.0f} times faster, and still far ahead when the forest's own time is "
-            "added to both. The paper's 6.9 counts a slow network on both sides and, in its "
-            "published code, 10,000 posterior draws in a loop."
+            f"The two posteriors {'agree' if good else 'differ'}: none of {len(p.mean)} means "
+            f"differs by more than {agree['worst mean']:.1f} Monte Carlo errors, no "
+            f"standard deviation by more than {agree['worst sd']:.1f} (by chance alone the "
+            f"largest lies below {limit:.1f} in 99 % "
+            f"of runs); {nuts.divergences} divergent transitions. Timing is another task than the "
+            "paper's: a forest on a table, not VGG16 on a picture. Here the closed form is "
+            f"{ratio['same']:,.0f} times as fast as sampling the same regression, and "
+            f"{ratio['guo with the model']:,.0f} times as fast as the method of Guo et al. with "
+            "the forest's own time on both sides, where the paper has 6.9 with a slow network's."
         ),
         notes=(
             (
@@ -168,7 +172,7 @@ def sample(
 
 
 def same_regression(Z: Any, y: Any, w: Any) -> None:
-    """The paper's Eq. 3–5 with its priors: σ² ~ Inv-χ²(n0, σ0²), φ ~ N(0, σ²I)."""
+    """The paper's Eq. 3 with its priors (Eq. 4): σ² ~ Inv-χ²(n0, σ0²), φ ~ N(0, σ²I)."""
     import jax.numpy as jnp
     import numpyro
     from numpyro import distributions as dist

@@ -57,7 +57,8 @@ def run(*, quick: bool) -> Result:
         ran=(
             f"{splits} splits, seeds from 0; the experiments use seed 0. COMPAS with ProPublica's "
             "filters, names and dates of birth dropped on reading, nine columns as in the "
-            "published code, both labels. German Credit with the 27 columns of the published code. "
+            "published code, both labels. German Credit with the published code's columns but one "
+            "(28 there, of which one is constant). "
             "MNIST with two convolutions and two dense layers. In place of VGG16 and ImageNet: "
             "EfficientNet-Lite0 on photographs that package registries hold."
         ),

@@ -32,6 +32,10 @@ class Result:
         Whether it reproduces, and why or why not.
     notes
         What else a reader should know.
+    learned
+        One sentence for the top of the page, made of the numbers; empty if there is none.
+    source
+        `experiments.source.source_digest` of what it was made with.
     data
         The numbers behind table and picture; plain lists and dicts.
     timings
@@ -53,6 +57,8 @@ class Result:
     verdict: Verdict
     why: str
     notes: tuple[str, ...] = ()
+    learned: str = ""
+    source: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     timings: dict[str, Any] = field(default_factory=dict)
     timed: bool = False
@@ -62,7 +68,8 @@ class Result:
     def repeatable(self) -> dict[str, Any]:
         """Return everything that must be the same when it is run again."""
         out = asdict(self)
-        for name in ("timings", "seconds", *(("rows", "why", "notes") if self.timed else ())):
+        words = ("rows", "why", "notes", "learned")
+        for name in ("timings", "seconds", *(words if self.timed else ())):
             del out[name]
         return json.loads(json.dumps(out, default=_plain))
 

@@ -1,7 +1,8 @@
 """German Credit: 1,000 loan applications of the UCI repository (Statlog).
 
-The 27 columns are those of the paper's code, which follows Ustun et al. (2018): thresholds and
-yes/no questions in place of the file's codes, without the purpose of the loan.
+The 27 columns are those of the paper's code (less one that is constant there), which follows Ustun
+et al. (2018): thresholds and yes/no questions in place of the file's codes, without the purpose of
+the loan.
 """
 
 from __future__ import annotations

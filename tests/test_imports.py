@@ -16,6 +16,7 @@ ORDER = [
     "typing errors",
     "seeds cells history",
     "posteriors",
+    "recipes",
     "options blackbox models",
     "domains",
     "game",

@@ -2,8 +2,9 @@
 
 from credex import metrics
 from credex.designs.coalitions import shapley_kernel
+from credex.designs.paper_focused import PaperFocused
 from credex.designs.perturbations import Exponential
-from credex.designs.samplers import Focused, Paired, PaperFocused, Random
+from credex.designs.samplers import Focused, Paired, Random
 from credex.domains import (
     Blur,
     Felzenszwalb,
@@ -36,6 +37,7 @@ from credex.lime import BayesLIME
 from credex.models import from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
+from credex.recipes import Published
 from credex.shap import BayesSHAP
 from credex.stopping import Queries, RankingSettled, RelativeWidth, WallClock, Width
 from credex.verify import Verification
@@ -72,6 +74,7 @@ __all__ = [
     "Paired",
     "PaperFocused",
     "Prior",
+    "Published",
     "Queries",
     "Quickshift",
     "Random",

@@ -251,8 +251,11 @@ class Explainer(ExplainerBase):
         uncertain = int(np.sum(e.belief.deviation.max(axis=1) > 0))
         rows = len(self._neighbourhood(Case(x, e.settings.get("cohort"))).background_weights)
         small = uncertain < 62 and 2**uncertain <= min(MAX_EXACT, MAX_EXACT_ROWS // rows)
-        if small and not opts.noisy and self._kind == "coalitions" and not opts.paper:
+        if small and not opts.noisy and self._kind == "coalitions" and not opts.literal:
             return self.explain(x, **(known | {"posterior": "exact"}))
+        if opts.published is not None and e.history.kept is not None:
+            names = tuple(np.array(e.names, dtype=object)[e.history.kept])
+            known["recipe"] = replace(opts.published, features=names)
         queries = max(REFERENCE_FACTOR * e.n_queries, REFERENCE_QUERIES)
         return self.explain(x, queries=queries, **(known | {"posterior": "linear"}))
 

@@ -282,13 +282,14 @@ class ExplainerBase(ABC):
         if before is not options:
             prior = options.prior
             if prior is None:
-                prior = Prior() if options.paper else self._default_prior
+                prior = Prior() if options.literal else self._default_prior
             resolved = replace(options, sampler=self._sampler(options), prior=prior)
             self._last_resolved = options, resolved
         return resolved
 
     def _sampler(self, o: Options) -> Sampler:
-        return resolve_sampler(o.sampler, self._default_sampler, posterior=o.posterior)
+        default = self._default_sampler if o.published is None else "random"
+        return resolve_sampler(o.sampler, default, posterior=o.posterior)
 
     def _queue(self, options: Options, shared: Any = None) -> ModelQueue:
         return ModelQueue(self._box(options.target), self.domain.concat, options.batch_rows, shared)
@@ -349,7 +350,7 @@ class ExplainerBase(ABC):
             "target": target,
             "link": o.link,
             "noisy": o.noisy,
-            "recipe": o.recipe,
+            "recipe": str(o.recipe),
             "paired": bool(self._sampler(o).paired),
             "kernel": repr(o.kernel),
         }

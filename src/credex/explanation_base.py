@@ -119,7 +119,7 @@ class ExplanationBase:
 
     @property
     def recipe(self) -> str:
-        """``"credex"`` or ``"paper"``."""
+        """``"credex"``, ``"paper"`` or ``"published"``, with its settings if they were given."""
         return str(self.settings["recipe"])
 
     # -- numbers -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from credex.errors import InputError
-from credex.typing import Design, Floats, Weights
+from credex.typing import Design, Floats, Masks, Weights
 
 __all__ = ["History"]
 
@@ -162,6 +162,8 @@ class History:
     by_row, base_by_row
         ``(n, B, k)`` values by background row, and ``(B, k)`` of the empty coalition, only for
         ``background_uncertainty``.
+    kept
+        ``(d,)`` features that BayesSHAP perturbs, only for ``recipe="published"``.
     model
         Identifies the model that answered, as long as it is in memory.
     """
@@ -178,6 +180,7 @@ class History:
     checked: bool = False
     by_row: Floats | None = None
     base_by_row: Floats | None = None
+    kept: Masks | None = None
     model: object = None
 
     def spend(self, results: Sequence[Any], queries: int, **changes: Any) -> History:

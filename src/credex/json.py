@@ -24,7 +24,7 @@ INSTANCE = ("names", "labels", "units")
 ESTIMATE = {"r2s": "r2", "intercepts": "intercept", "local": "local_prediction"}
 """Arrays of an estimate by their names in the file."""
 HISTORY = ("cursor", "n_queries", "n_model_rows", "model_seconds", "failed_rows", "checked")
-HISTORY_ARRAYS = {n: n for n in ("full", "base", "by_row", "base_by_row")}
+HISTORY_ARRAYS = {n: n for n in ("full", "base", "by_row", "base_by_row", "kept")}
 HISTORY_ARRAYS |= {"anchors": "end_values"}
 """Arrays of a history by their names in the file."""
 
@@ -99,7 +99,7 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
         "history": History(
             rows=Rows(tuple(map(_read_block, raw["asked"]["blocks"]))),
             **{name: raw["asked"].get(name, 0) for name in HISTORY},
-            **{name: _read(raw["asked"][key]) for key, name in HISTORY_ARRAYS.items()},
+            **{name: _read(raw["asked"].get(key)) for key, name in HISTORY_ARRAYS.items()},
         ),
         "settings": settings,
     }

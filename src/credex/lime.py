@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from credex.designs.design import Design
 from credex.designs.perturbations import PerturbationDesign
+from credex.designs.repeating import RepeatingDesign
 from credex.designs.samplers import Focused
 from credex.domains import Neighbourhood
 from credex.errors import InputError
@@ -66,7 +67,8 @@ class BayesLIME(Explainer):
             raise InputError(msg)
         if isinstance(options.sampler, Focused):
             raise InputError("sampler='focused' is for BayesSHAP; BayesLIME draws at random")
-        design = PerturbationDesign(nb, options, self._context, history)
+        plan: type[PerturbationDesign] = RepeatingDesign if options.literal else PerturbationDesign
+        design = plan(nb, options, self._context, history)
         kind: type[SurrogateEstimator | SurrogateProcess | CustomEstimator] = SurrogateEstimator
         if not isinstance(options.posterior, str):
             kind = CustomEstimator

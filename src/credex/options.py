@@ -11,13 +11,13 @@ import numpy as np
 
 from credex.errors import InputError, check_count, check_level, check_positive
 from credex.posteriors import Prior
+from credex.recipes import Published, recipe_of
 
 POSTERIORS = ("auto", "linear", "gp", "exact")
 SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
 LINKS = {"identity": "", "logit": " in log-odds", "log": " in logarithms"}
 """Link functions, and what an output is in after them."""
 
-RECIPES = ("credex", "paper")
 SELECTIONS = ("auto", "forward", "highest", "lasso", "none")
 CALL_KEYWORDS = ("width", "queries", "max_queries", "stop", "start", "cohort")
 DOMAIN_KEYWORDS = (
@@ -47,7 +47,7 @@ class OptionsDict(TypedDict, total=False):
     prior: Prior | None
     link: str
     noisy: bool
-    recipe: str
+    recipe: Any
     robust: bool
     features: int | None
     selection: str
@@ -82,7 +82,8 @@ class Options:
     noisy
         The model is random: allow repeats, never report zero width.
     recipe
-        ``"paper"``: everything as the paper prints it.
+        ``"credex"``; ``"paper"``: as the paper prints it, see below; ``"published"``: as its
+        authors' code does it, see `credex.Published`, which has its settings.
     robust
         Intervals that allow for misfit (default) or the paper's (``False``; BayesLIME only).
     features, selection
@@ -95,6 +96,16 @@ class Options:
         Maximum rows of one model call; by default about 64 MB of input.
     query_seconds
         Cost of one query; ``posterior="auto"`` decides by it. `Explainer.calibrate` measures it.
+
+    Notes
+    -----
+    ``recipe="paper"`` is the paper's text to the letter: N perturbations that may repeat (for
+    BayesLIME the instance is the first, as in lime), its kernels without a root, no intercept, its
+    prior and its Student-t intervals, also with ``features=K``. The text leaves open, and credex
+    chooses: BayesSHAP draws fair coins, and coalitions of no or all features, whose kernel is
+    infinite, are drawn again; a table's coalition is the mean over the background rows; f(x) and
+    the base value are asked in addition to N and not used by the regression; BayesLIME's distance
+    is lime's (cosine for masks).
     """
 
     target: Any = None
@@ -105,7 +116,7 @@ class Options:
     prior: Prior | None = None
     link: str = "identity"
     noisy: bool = False
-    recipe: str = "credex"
+    recipe: str | Published = "credex"
     robust: bool = True
     features: int | None = None
     selection: str = "auto"
@@ -129,7 +140,7 @@ class Options:
             good = selects and hasattr(self.sampler, "paired")
             _check("sampler", self.sampler, allowed, good=good)
         _check_choice("link", self.link, tuple(LINKS))
-        _check_choice("recipe", self.recipe, RECIPES)
+        object.__setattr__(self, "recipe", recipe_of(self.recipe))
         _check_choice("selection", self.selection, SELECTIONS)
         seed: Any = self.seed
         whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
@@ -154,6 +165,33 @@ class Options:
             raise InputError(msg)
         if self.background_uncertainty and self.link != "identity":
             raise InputError("background_uncertainty=True works without a link only")
+        if self.literal:
+            self._check_literal()
+
+    def _check_literal(self) -> None:
+        """Raise on options that a recipe of the paper has no counterpart of."""
+        name = "published" if self.published is not None else "paper"
+        repeats = "its masks are drawn one by one and repeat; use 'random' or cx.PaperFocused(…)"
+        wrong = {
+            "posterior": (self.posterior == "exact", "its masks repeat, so that it never is exact"),
+            "sampler": (self.sampler in ("paired", "exhaustive"), repeats),
+        }
+        if name == "published":
+            own = "BayesSHAP's number is in recipe=cx.Published(features=…)"
+            wrong |= {
+                "posterior": (self.posterior not in ("auto", "linear"), "it has one regression"),
+                "sampler": (self.sampler in ("paired", "focused", "exhaustive"), repeats),
+                "kernel": (self.kernel is not None, "it has a kernel of its own"),
+                "background_uncertainty": (
+                    self.background_uncertainty,
+                    "it has no background rows",
+                ),
+                "features": (self.features is not None, own),
+            }
+        for option, (bad, hint) in wrong.items():
+            if bad:
+                given = getattr(self, option)
+                raise InputError(f"recipe={name!r} does not go with {option}={given!r}: {hint}")
 
     def override(self, given: Mapping[str, Any]) -> Options:
         """Return the options with ``given`` keywords replaced; unknown ones are an error."""
@@ -179,6 +217,8 @@ class Options:
         if self.prior is not None:
             p = self.prior
             out["prior"] = [p.n0, p.sigma0_sq, p.mean, p.precision]
+        if isinstance(self.recipe, Published):
+            out["recipe"] = self.recipe.stored()
         return out
 
     @property
@@ -192,6 +232,18 @@ class Options:
     def paper(self) -> bool:
         """Whether everything is done as the paper prints it."""
         return self.recipe == "paper"
+
+    @property
+    def published(self) -> Published | None:
+        """Settings of the published code's recipe; ``None`` if another is followed."""
+        if isinstance(self.recipe, Published):
+            return self.recipe
+        return Published() if self.recipe == "published" else None
+
+    @property
+    def literal(self) -> bool:
+        """Whether a recipe of the paper is followed, as printed or as published."""
+        return self.recipe != "credex"
 
 
 NAMES = tuple(f.name for f in fields(Options))

@@ -41,7 +41,10 @@ class Purpose(IntEnum):
     FUNCTIONAL_ROWS = 71
     WARMING_ROWS = 73
     RARE_VALUES = 79
-    RANKED_ROWS = 83
+    COINS_AGAIN = 83
+    SCREENING = 89
+    OTHER_BINS = 97
+    RANKED_ROWS = 101
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

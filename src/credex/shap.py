@@ -13,6 +13,7 @@ from credex.auto import choose_for_rows, choose_posterior
 from credex.designs.background import BackgroundDesign
 from credex.designs.coalitions import CoalitionDesign
 from credex.designs.design import Design, coalitions_of
+from credex.designs.repeating import ShapleyRepeatingDesign
 from credex.designs.samplers import Focused, Paired
 from credex.domains import Neighbourhood, Tabular
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
@@ -22,6 +23,7 @@ from credex.estimators.base import CustomEstimator, Estimator
 from credex.estimators.interactions import estimate_pairs
 from credex.estimators.process_shapley import CoalitionProcess, PairProcess, Switch
 from credex.estimators.shapley import ShapleyEstimator
+from credex.estimators.surrogate import SurrogateEstimator
 from credex.explainer import Explainer, check_explanation
 from credex.explainer_base import Case
 from credex.explanation import Explanation
@@ -87,6 +89,8 @@ class BayesSHAP(Explainer):
             msg = "kernel= and robust=False are for BayesLIME; BayesSHAP's paper version is "
             msg += "recipe='paper'"
             raise InputError(msg)
+        if options.published is not None:
+            return self._as_published(nb, options, history)
         if in_turn and not self._enumerates(nb, goals, options, history):
             return self._rotated(nb, goals, options, history)
         options, why, may_switch = self._posterior(options, goals, nb)
@@ -107,6 +111,23 @@ class BayesSHAP(Explainer):
         if may_switch and options.query_seconds is not None:
             switch = Switch(design, history, options.query_seconds)
         return design, kind(design), switch, why
+
+    def _as_published(
+        self, nb: Neighbourhood, options: Options, history: History
+    ) -> tuple[Design, Estimator, Switch | None, tuple[str, ...]]:
+        """Return the pieces of ``recipe="published"``; asks the model which features to keep."""
+        design = ShapleyRepeatingDesign(nb, options, self._context, history)
+        if history.kept is None and design.wants_screening:
+            query, regressors = design.screening_query()
+            [[result]] = self._queue(options).answer([[query]])
+            if result.error is not None:
+                raise result.error
+            design.screen(regressors, result)
+        why: tuple[str, ...] = ()
+        if not design.active.all():
+            count = f"{design.d} of {len(design.active)} features"
+            why = (f"{count} take part; the others stay at the instance's value",)
+        return design, SurrogateEstimator(design), None, why
 
     def warmed(self, rows: int = 2_000) -> BayesSHAP:
         """Return an explainer of a table with a surrogate of the model, fitted once for all rows.
@@ -190,7 +211,7 @@ class BayesSHAP(Explainer):
         """
         several = isinstance(nb, TabularNeighbourhood) and len(nb.background_weights) > 1
         default = options.sampler in ("auto", "paired", Paired())
-        return several and default and not options.paper and isinstance(options.posterior, str)
+        return several and default and not options.literal and isinstance(options.posterior, str)
 
     def _enumerates(self, nb: Neighbourhood, goals: Goals, o: Options, h: History) -> bool:
         """Whether every coalition is asked on every background row: if wanted, or if cheap.
@@ -259,7 +280,8 @@ class BayesSHAP(Explainer):
 
     def _notes(self, nb: Neighbourhood, options: Options) -> tuple[str, ...]:
         background = getattr(nb, "background_note", "")
-        notes = [f"background: {background}"] if background and not nb.by_masks else []
+        shown = background and not nb.by_masks and options.published is None
+        notes = [f"background: {background}"] if shown else []
         notes += super()._notes(nb, options)
         if options.background_uncertainty:
             notes.append("intervals include that the background rows are a sample")

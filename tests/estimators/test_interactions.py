@@ -206,6 +206,9 @@ def test_what_cannot_be_estimated_is_refused():
     explainer = cx.BayesSHAP(game, cx.Masks(6))
     with pytest.raises(cx.InputError, match="sampler='paired'"):
         explainer.interactions(explainer.explain(queries=30, sampler="focused"))
+    for recipe in ("paper", "published"):
+        with pytest.raises(cx.InputError, match="default recipe"):
+            explainer.interactions(explainer.explain(queries=40, recipe=recipe))
     with pytest.raises(cx.InputError, match="noisy"):
         explainer.interactions(explainer.explain(queries=40, noisy=True))
     with pytest.raises(cx.InputError, match="takes an Explanation"):

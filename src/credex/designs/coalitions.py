@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
-from credex.designs.design import Context, Design, coalitions_of
-from credex.designs.perturbations import BernoulliSequence
+from credex.designs.design import Context, Design, Request, coalitions_of
+from credex.designs.perturbations import DrawnMasks, PerturbationStream, fair_coins
 from credex.designs.samplers import (
     MAX_SHUFFLED,
     Candidates,
@@ -161,11 +162,13 @@ class CoalitionDesign(Design):
         self.uniform = bool(getattr(options.sampler, "uniform", False))
         self.d = int(self.active.sum())
         self.ends_suffice = self.d <= 1
-        if not options.paper:  # a query is one model row
+        if options.paper:  # N perturbations, which may repeat; its regression does not use the ends
+            self.end_queries = self.repeat_cost = 0
+        else:  # a query is one model row
             self.query_cost = self.rows_per_query
             self.end_queries = 1 + self.rows_per_query
         self.everything = np.inf
-        if not options.noisy or self.d <= 1:
+        if self.d <= 1 or not (options.noisy or options.paper):
             self.everything = (coalitions_of(self.d) - 1) * self.query_cost + 1
         self._later: MaskStream | None = None
         if options.background_uncertainty and nb.by_masks:
@@ -274,16 +277,24 @@ class CoalitionDesign(Design):
                 self._later = MaskStream(sequence, self.known_units(h))
             return self._later.take(n)
 
-    def fresh_stream(self, h: History) -> MaskStream:
+    def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
+        """Return the history after the results of a request."""
+        after, stream = super().absorb(h, request, results), self._stream
+        if not isinstance(stream, PerturbationStream):
+            return after
+        return stream.continued(h, after, request.candidates)
+
+    def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the coalitions that were not asked yet, in the order of the seed."""
-        d, seed, paired, once = self.d, int(self.options.seed), self.paired, self.context.once
-        sequence: MaskSequence
+        d, seed, paired = self.d, int(self.options.seed), self.paired
         if self.options.paper:
-            key: tuple[object, ...] = ("coins", d, seed)
-            sequence = once(key, lambda: BernoulliSequence(d, seed, skip=(0, d)))
-        else:
-            key = ("shapley", d, seed, paired)
-            sequence = once(key, lambda: ShapleySequence(d, seed, paired=paired))
+
+            def coins(start: int, stop: int) -> DrawnMasks:
+                return DrawnMasks(fair_coins(seed, start, stop, d, skip=(0, d)))
+
+            return PerturbationStream(coins, h.cursor)
+        key = ("shapley", d, seed, paired)
+        sequence = self.context.once(key, lambda: ShapleySequence(d, seed, paired=paired))
         recycle = float(getattr(self.options.sampler, "recycle", 0.0))
         known = self.known_units(h)
         return MaskStream(sequence, known, repeat=self.options.noisy, recycle=recycle)

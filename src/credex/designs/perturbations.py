@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
-from typing import Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from credex.errors import InputError
 from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
-from credex.seeds import Purpose, spawn
+from credex.seeds import Purpose, blocks, child, spawn
 from credex.typing import Design as Rows
 from credex.typing import Floats, Ints, Masks, Native, Weights
 
@@ -131,22 +131,58 @@ class BernoulliSequence(MaskSequence):
         return block[unseen(block, self._drawn)]
 
 
-class PerturbationStream:
-    """Perturbed rows of a table from position ``start`` on; ``perturb(start, stop)`` makes them."""
+def fair_coins(seed: int, start: int, stop: int, d: int, *, skip: tuple[int, ...] = ()) -> Masks:
+    """Draws ``start`` to ``stop`` of masks of fair coins that may repeat, ``(stop − start, d)``.
 
-    drawn: Perturbations
+    Masks of a size in ``skip`` are drawn again; there must be other sizes.
+    """
+    masks = np.asarray(blocks(seed, "uniform", start, stop, d) < 0.5)
+    while (again := np.isin(masks.sum(axis=1), skip)).any():
+        seed = child(seed, Purpose.COINS_AGAIN)
+        masks[again] = (blocks(seed, "uniform", start, stop, d) < 0.5)[again]
+    return masks
+
+
+class Drawn(Protocol):
+    """Perturbations at consecutive positions of a stream."""
+
+    @property
+    def design(self) -> Rows:
+        """Rows ``(n, d)`` that describe them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnMasks:
+    """Masks ``(n, d)`` at consecutive positions of a stream."""
+
+    design: Rows
+
+
+class PerturbationStream:
+    """Perturbations from position ``start`` on; ``perturb(start, stop)`` makes them."""
+
+    drawn: Any
     """The perturbations taken last."""
 
-    def __init__(self, perturb: Callable[[int, int], Perturbations], start: int) -> None:
+    def __init__(self, perturb: Callable[[int, int], Drawn], start: int) -> None:
         self.perturb = perturb
         self.first = self.at = start
         """Positions of the first perturbation taken last, and of the next one."""
 
     def take(self, n: int) -> Candidates:
-        """Take the next ``n`` perturbed rows."""
+        """Take the next ``n`` perturbations."""
         self.first, self.at = self.at, self.at + n
         self.drawn = self.perturb(self.first, self.at)
         return Candidates(self.drawn.design, np.arange(self.first, self.at))
+
+    def continued(self, before: History, after: History, asked: Candidates | None) -> History:
+        """Return the history ``after`` a request with the place that the next run goes on from."""
+        n = after.rows.n - before.rows.n
+        if n == 0 or asked is None:
+            return after
+        # candidates that an adaptive sampler passed over are not offered again
+        place = self.at if n == len(asked) else int(asked.position[n - 1]) + 1
+        return replace(after, cursor=place)
 
 
 class PerturbationDesign(Design):
@@ -186,7 +222,7 @@ class PerturbationDesign(Design):
             return self.query(lambda a, b: (drawn.pick(chosen[a:b]), None), len(chosen))
 
         def make(a: int, b: int) -> tuple[Native, Ints | None]:
-            rows = drawn if b - a == len(drawn) else stream.perturb(first + a, first + b)
+            rows: Any = drawn if b - a == len(drawn) else stream.perturb(first + a, first + b)
             return (rows.inputs(), None) if noisy else rows.unique()
 
         share = None
@@ -198,24 +234,21 @@ class PerturbationDesign(Design):
     def perturb(self) -> Callable[[int, int, int], Perturbations]:
         """Function of seed, start and stop: perturbed rows of a table's stream."""
         table = cast("TabularNeighbourhood", self.neighbourhood)
-        return partial(table.perturb, oversample=not self.options.paper)
+        return partial(table.perturb, oversample=not self.options.literal)
 
     def row_weights(self, design: Rows) -> Weights:
         """Weights of perturbations: proximity to the instance, times importance weights."""
         weights = np.asarray(self.kernel.weights(design, self.origin))
-        if self.by_masks or self.options.paper:
+        if self.by_masks or self.options.literal:
             return weights
         return weights * cast("TabularNeighbourhood", self.neighbourhood).importance(design)
 
     def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
         """Return the history after the results of a request; tables keep their place in it."""
-        after, stream, asked = super().absorb(h, request, results), self._stream, request.candidates
-        n = after.rows.n - h.rows.n
-        if n == 0 or asked is None or not isinstance(stream, PerturbationStream):
+        after, stream = super().absorb(h, request, results), self._stream
+        if not isinstance(stream, PerturbationStream):
             return after
-        # candidates that an adaptive sampler passed over are not offered again
-        place = stream.at if n == len(asked) else int(asked.position[n - 1]) + 1
-        return replace(after, cursor=place)
+        return stream.continued(h, after, request.candidates)
 
     def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the perturbations that were not asked yet, in the order of the seed."""

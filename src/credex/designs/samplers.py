@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from credex.errors import InputError, check_count, check_positive
+from credex.errors import InputError
 from credex.posteriors.kernel import Inputs, solve_lower
 from credex.posteriors.process import Conditioned
 from credex.typing import Design, Floats, Ints, Masks
@@ -101,58 +101,6 @@ class Paired(Random):
 
     paired: bool = True
     name: str = "paired"
-
-
-@dataclass(frozen=True, slots=True)
-class PaperFocused:
-    """Focused sampling exactly as the paper's Algorithm 1.
-
-    After ``seed_queries`` random ones, each batch is drawn from ``pool`` candidates with
-    probability ∝ exp(var ŷ(z)/temperature), without replacement, scored in the space the
-    posterior is fitted in. Read literally it can be worse than random sampling (the variance does
-    not know the proximity): credex ships it for comparison.
-
-    Parameters
-    ----------
-    seed_queries, batch, pool, temperature
-        The paper's S, B, A and τ. τ is in units of the model's variance; ``None`` takes the
-        standard deviation of the candidates' variances, which makes the rule independent of units.
-    """
-
-    seed_queries: int = 50
-    batch: int = 50
-    pool: int = 400
-    temperature: float | None = None
-    paired: bool = False
-    uniform: bool = False
-    name: str = "paper-focused"
-
-    def __post_init__(self) -> None:
-        for label in ("seed_queries", "batch", "pool"):
-            check_count(f"PaperFocused({label}=)", getattr(self, label))
-        if self.pool < self.batch:
-            msg = f"PaperFocused: pool={self.pool} is smaller than batch={self.batch}"
-            raise InputError(msg)
-        if self.temperature is not None:
-            check_positive("PaperFocused(temperature=)", self.temperature)
-
-    def select(
-        self, stream: Stream, n: int, posterior: Predictive | None, rng: np.random.Generator
-    ) -> Candidates:
-        """Seed queries first; then a batch by predictive variance."""
-        if posterior is None:
-            return stream.take(min(n, self.seed_queries))
-        pool = stream.take(self.pool)
-        n = min(n, self.batch, len(pool))
-        if n == 0:
-            return pool
-        variance = np.asarray(posterior.predictive_variance(pool.design), dtype=np.float64)
-        variance = variance.mean(axis=1) if variance.ndim > 1 else variance
-        tau = float(np.std(variance)) if self.temperature is None else self.temperature
-        score = (variance - variance.max()) / tau if tau > 0 else np.zeros(len(pool))
-        # adding Gumbel noise and taking the largest draws without replacement from the softmax
-        key = score + rng.gumbel(size=len(pool))
-        return pool.pick(np.argsort(-key, kind="stable")[:n])
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,12 @@ LEAST_UNITS = 3
 """Random coalitions, or pairs of them, from which a variance is taken."""
 
 
+RANDOM_COALITIONS = (
+    "interactions need coalitions from the Shapley distribution: explain with sampler='paired' or "
+    "'random', and the default recipe"
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PairBelief:
     """Student-t beliefs about the interaction indices of d features.
@@ -92,10 +98,11 @@ def estimate_pairs(estimator: Estimator, h: History) -> PairBelief:
         raise InputError("interactions of a noisy model are not estimated; average its outputs")
     if isinstance(estimator, BackgroundEstimator):
         s = _of_background(estimator, h)
+    elif not isinstance(design, CoalitionDesign):
+        raise InputError(RANDOM_COALITIONS)
+    elif design.is_complete(h):
+        return _exact(h, d)
     else:
-        assert isinstance(design, CoalitionDesign)  # noqa: S101 - the other kind of BayesSHAP
-        if design.is_complete(h):
-            return _exact(h, d)
         s = _of_coalitions(design, h)
     if len(s.units) < LEAST_UNITS:
         raise InputError(f"{h.n_queries} queries are too few for interactions; refine it first")
@@ -132,9 +139,7 @@ def _exact(h: History, d: int) -> PairBelief:
 def _of_coalitions(design: CoalitionDesign, h: History) -> Sampled:
     """Masks are the inputs: every feature is on or off."""
     if not design.uniform or design.options.paper:
-        msg = "interactions need coalitions from the Shapley distribution: explain with "
-        msg += "sampler='paired' or 'random', and the default recipe"
-        raise InputError(msg)
+        raise InputError(RANDOM_COALITIONS)
     d, q, rows = design.d, design.unit, h.rows.even() if design.unit == 2 else h.rows
     masks, m = rows.design() if rows.n else np.zeros((0, d), np.bool_), rows.n // design.unit
     y = rows.y() if rows.n else np.zeros((0, len(np.asarray(h.full))))

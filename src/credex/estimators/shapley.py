@@ -22,7 +22,7 @@ from credex.estimators.forecast import (
     shapley_spread,
     solve_forecast,
 )
-from credex.estimators.sparse import Sparse, choose
+from credex.estimators.sparse import Sparse, choose, sparse_fit
 from credex.history import History, Rows
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior, ShapleyPosterior
 from credex.posteriors.shapley import Geometry, Noise, strata
@@ -72,10 +72,13 @@ class ShapleyEstimator(Estimator):
         selected: Masks | None = None
         notes: tuple[str, ...] = ()
         if o.features is not None and o.features < self.d:
-            sparse = self._sparse(h, belief.mean, o.features)
+            if isinstance(p, LinearPosterior):
+                sparse = sparse_fit(p, o.features, o.selection)
+            else:
+                sparse = self._sparse(h, belief.mean, o.features)
             belief, r2, selected = sparse.belief, sparse.r2, sparse.selected
             error = replace(error, scale=sparse.error_scale)
-            notes = (sparse.note, SHARES_ALL)
+            notes = (sparse.note, *(() if isinstance(p, LinearPosterior) else (SHARES_ALL,)))
         if o.background_uncertainty:
             belief = self._with_background(h, belief)
         if o.noisy:

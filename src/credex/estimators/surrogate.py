@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from credex.designs.samplers import Predictive
 from credex.domains import Neighbourhood
 from credex.estimators.base import Estimate, Estimator, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of, linear_spread, solve_forecast
-from credex.estimators.sparse import Sparse, choose
+from credex.estimators.sparse import Sparse, choose, sparse_fit
 from credex.history import History
 from credex.posteriors import Belief, ExactPosterior, LinearPosterior
+from credex.posteriors.regression import InterceptKind
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Design, Masks, Outputs, Weights
 
@@ -70,7 +72,14 @@ class SurrogateEstimator(Estimator):
     @property
     def robust(self) -> bool:
         """Whether intervals allow for misfit; the paper's do not."""
-        return self.options.robust and not self.options.paper
+        return self.options.robust and not self.options.literal
+
+    @property
+    def intercept(self) -> InterceptKind:
+        """Prior of the intercept: flat, none in the paper's text, a unit prior in its code."""
+        if self.options.published is not None:
+            return "unit"
+        return "none" if self.options.paper else "flat"
 
     @property
     def minimum(self) -> int:
@@ -84,11 +93,16 @@ class SurrogateEstimator(Estimator):
         if p is None or h.full is None:
             return None
         intercept, error, r2 = np.asarray(p.intercept), p.error, np.asarray(p.r2)
-        belief, selected = self._belief(p, h), None
-        constant = self.unidentified(h)
+        belief, selected = self._belief(p, h), cast("Masks | None", None)
+        constant = None if o.literal else self.unidentified(h)
         notes = constant.notes if constant else ()
+        if not self.active.all():
+            selected = np.ones((self.d, belief.k), dtype=np.bool_)
         if o.features is not None and o.features < self.d:
-            sparse = self._sparse(h, p, belief, o.features)
+            if o.literal and isinstance(p, LinearPosterior):
+                sparse = sparse_fit(p, o.features, o.selection)
+            else:
+                sparse = self._sparse(h, p, belief, o.features)
             belief, r2, selected = sparse.belief, sparse.r2, sparse.selected
             intercept, error = sparse.intercept, replace(error, scale=sparse.error_scale)
             notes = (sparse.note, *notes)
@@ -96,7 +110,7 @@ class SurrogateEstimator(Estimator):
             belief.scale[constant.fixed] = belief.scale[:, constant.fixed] = 0.0
         if o.noisy:
             belief = nonzero_width(belief, h.full)
-        if constant and selected is None and not o.paper:
+        if constant and selected is None:
             belief = constant.without(belief)
         return self.estimate(
             *(belief, error, r2, intercept),
@@ -136,14 +150,13 @@ class SurrogateEstimator(Estimator):
         return LinearPosterior.of_rows(
             h.rows,
             prior=self.prior,
-            intercept="none" if self.options.paper else "flat",
+            intercept=self.intercept,
             cluster=self.design.unit,
         )
 
     def is_complete(self, h: History) -> bool:
         """Whether every mask was asked."""
-        d = self.design
-        return d.by_masks and not self.options.noisy and h.rows.n == coalitions_of(d.d) - 1
+        return h.rows.n == self.design.everything - 1
 
     def _all_masks(self, h: History) -> tuple[Design, Outputs, Weights]:
         """All masks with the full one first, their outputs and weights."""
@@ -161,7 +174,7 @@ class SurrogateEstimator(Estimator):
     def _fraction(self, h: History) -> float:
         """Fraction of all masks that was asked, for the finite-population correction."""
         uniform = bool(getattr(self.options.sampler, "uniform", False))
-        if not self.design.by_masks or self.options.noisy or not uniform:
+        if not uniform or not np.isfinite(self.design.everything):
             return 0.0
         return float(h.rows.n / (coalitions_of(self.d) - 1))
 

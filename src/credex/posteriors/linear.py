@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +13,10 @@ from credex.errors import InputError, check_level
 from credex.history import Rows, checked
 from credex.posteriors.regression import (
     CONSTANT,
+    INTERCEPT_PRECISIONS,
     TINY,
     Columns,
+    InterceptKind,
     Moments,
     Prior,
     effective_rows,
@@ -27,8 +28,6 @@ from credex.posteriors.regression import (
 )
 from credex.posteriors.student import ErrorPosterior, Interval, quantile
 from credex.typing import Design, Floats, Masks
-
-InterceptKind = Literal["flat", "none"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +42,13 @@ class LinearPosterior:
 
     With ``intercept="flat"`` (default) b has a flat prior: Z and y are centred, dof = n0 + N − 1
     and the mean equals ``sklearn.linear_model.Ridge(alpha=1)``, which is what ``lime`` fits. With
-    ``intercept="none"`` everything is as the paper prints it, dof = n0 + N. In both
+    ``intercept="none"`` everything is as the paper prints it, dof = n0 + N. With
+    ``intercept="unit"`` b is one more coefficient with precision 1 around zero, a column of ones in
+    Z whose square counts in s², as in the paper's published code; dof = n0 + N. In all three
     scale² = (n0·σ0² + N·s²) / dof.
 
-    Make one with :meth:`fit`; :meth:`update` returns a new one. One factorisation serves all k
-    outputs; if ``y`` was ``(n,)`` the last axis is dropped everywhere.
+    Make one with :meth:`fit`. One factorisation serves all k outputs; if ``y`` was ``(n,)`` the
+    last axis is dropped everywhere.
 
     Examples
     --------
@@ -80,8 +81,8 @@ class LinearPosterior:
         cluster: int = 1,
     ) -> LinearPosterior:
         """Fit on ``Z (n, d)``, ``y (n,)`` or ``(n, k)``, ``weights (n,)`` (default: ones)."""
-        if intercept not in ("flat", "none"):
-            msg = f"intercept must be 'flat' or 'none'; got {intercept!r}"
+        if intercept not in INTERCEPT_PRECISIONS:
+            msg = f"intercept must be 'flat', 'none' or 'unit'; got {intercept!r}"
             raise InputError(msg)
         rows = Rows().add(*checked(Z, y, weights))
         prior = Prior() if prior is None else prior
@@ -132,8 +133,8 @@ class LinearPosterior:
 
     @cached_property
     def _centred(self) -> Moments:
-        """Moments around the weighted means, or around zero without an intercept."""
-        return self.moments if self._flat else self.moments.uncentred()
+        """Moments around the part of the weighted means that the intercept takes."""
+        return self.moments if self._flat else self.moments.less_intercept(self.intercept_kind)
 
     @property
     def _flat(self) -> bool:
@@ -154,8 +155,13 @@ class LinearPosterior:
 
     @property
     def gram(self) -> Floats:
-        """ZᵀWZ, ``(d, d)``; centred if the intercept is flat."""
+        """ZᵀWZ, ``(d, d)``, as the intercept leaves it: centred if that is flat."""
         return self._centred.zz
+
+    @property
+    def moment(self) -> Floats:
+        """ZᵀWy, ``(d, k)``, centred as `gram` is."""
+        return np.asarray(self._centred.zy * self._scale)
 
     @cached_property
     def _prior_mean(self) -> Floats:
@@ -170,12 +176,20 @@ class LinearPosterior:
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         m, phi = self._centred, self._phi
-        return np.asarray(np.maximum(m.yy + (phi * (m.zz @ phi - 2 * m.zy)).sum(axis=0), 0.0))
+        rss = m.yy + np.sum(phi * (m.zz @ phi - 2 * m.zy), axis=0) - self._intercept_square
+        return np.asarray(np.maximum(rss, 0.0))
+
+    @cached_property
+    def _intercept_square(self) -> Floats | float:
+        """Square of an intercept with a unit prior, ``(k,)``: its part in s²."""
+        m = self._centred
+        unit = self.intercept_kind == "unit"
+        return np.square(m.y_mean - m.z_mean @ self._phi) if unit else 0.0
 
     @cached_property
     def _s2(self) -> Floats:
         shrink = self._precisions @ np.square(self._phi - self._prior_mean)
-        return np.asarray((self._rss + shrink) / self.n)
+        return np.asarray((self._rss + shrink + self._intercept_square) / self.n)
 
     @cached_property
     def _scale2(self) -> Floats:
@@ -337,7 +351,8 @@ class LinearPosterior:
     @property
     def _intercept_leverage(self) -> float:
         """Leverage of a row of weight one that the intercept accounts for."""
-        return 1.0 / self.moments.weight if self._flat and self.moments.weight > 0 else 0.0
+        m, kind = self.moments, self.intercept_kind
+        return m.intercept_share(kind) / m.weight if m.weight > 0 else 0.0
 
     @cached_property
     def _bias(self) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import frexp
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +31,11 @@ MIN_SLACK = 1e-8
 """Lower bound of 1 − leverage."""
 
 TINY = np.finfo(np.float64).tiny
+
+InterceptKind = Literal["flat", "none", "unit"]
+
+INTERCEPT_PRECISIONS = {"flat": 0.0, "unit": 1.0, "none": np.inf}
+"""Prior precision of the intercept around zero, in units of 1/σ²."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +215,22 @@ class Moments:
             *(centred[:d, :d], centred[:d, d + 1 :], yy, columns.output_scale),
         )
 
-    def uncentred(self) -> Moments:
-        """The same around zero instead of the means."""
-        z, y, weight = self.z_mean, self.y_mean, self.weight
+    def intercept_share(self, kind: InterceptKind) -> float:
+        """Return k = w̄/(w̄ + λ₀), w̄ = Σw: the part of the means that the intercept takes.
+
+        1 if it is flat, 0 if there is none; λ₀ is its prior precision.
+        """
+        precision = INTERCEPT_PRECISIONS[kind]
+        return 1.0 if precision == 0 else self.weight / (self.weight + precision)
+
+    def less_intercept(self, kind: InterceptKind) -> Moments:
+        """The same around k times the means: what an intercept with its prior leaves of them."""
+        share = self.intercept_share(kind)
+        z, y, weight = self.z_mean, self.y_mean, self.weight * (1 - share)
         return replace(
             self,
-            z_mean=np.zeros_like(z),
-            y_mean=np.zeros_like(y),
+            z_mean=share * z,
+            y_mean=share * y,
             zz=self.zz + weight * np.outer(z, z),
             zy=self.zy + weight * np.outer(z, y),
             yy=self.yy + weight * y * y,

@@ -360,6 +360,51 @@ class TabularNeighbourhood:
         key = (*training.key, seed, range(start, stop)) if shared else None
         return Perturbations(design, key, training, rows, self._codes, moved)
 
+    # ---- the published recipe (BayesSHAP on training values) ----------------------------------
+
+    @cached_property
+    def _training_and_x(self) -> Table:
+        """The training rows and then the instance, in dtypes that hold both."""
+        return self._training.table.append(self._x)
+
+    def held_inputs(self, rows: Ints, own: Masks, numbers: Mapping[int, Floats]) -> Native:
+        """Return n model rows: training values, or the instance's where ``own (n, d)`` is on.
+
+        ``rows (n, p)`` are the training rows of the values, ``numbers`` the ``(n,)`` values of
+        columns that are given instead.
+        """
+        table = self._training_and_x
+        cells = np.where(own[:, self._features.feature_of], table.n_rows - 1, rows)
+        text = [table.names[j] for j in numbers if table.kinds[j] != "number"]
+        if text:
+            raise InputError(f"Published(slip=True) writes 0 and 1: {text[0]!r} holds no numbers")
+        changed = {
+            j: table.backend.from_floats(table.columns[j], values) for j, values in numbers.items()
+        }
+        return table.gather(cells, rows[:, 0], changed)
+
+    def other_rows(self, uniform: Floats) -> Ints:
+        """Training rows ``(n, p)`` with each feature in another bin than the instance's.
+
+        ``uniform (n, d)`` are random numbers. A feature without another value takes any row.
+        """
+        rows = np.empty((len(uniform), self._x.n_columns), dtype=np.int64)
+        for feature, columns in enumerate(map(list, self._features.members)):
+            never = 1e-12 if self.chance(feature) < 1 else 1 - 1e-12
+            drawn = self._training.draw_oversampled(
+                columns, self._codes[columns], never, uniform[:, feature]
+            )
+            rows[:, columns] = drawn[:, None]
+        return rows
+
+    def numbers(self, rows: Ints) -> Floats:
+        """Return the training values at ``rows (n, p)`` as numbers, ``(n, p)``; else categories."""
+        table, out = self._training.table, np.empty(rows.shape)
+        for j, kind in enumerate(table.kinds):
+            known = table.floats(j) if kind in ("number", "date") else self._training.codes[:, j]
+            out[:, j] = known[rows[:, j]]
+        return np.asarray(np.nan_to_num(out))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Perturbations:
