@@ -292,7 +292,7 @@ def picture(result: Result, figure: Figure) -> None:
     """History for against found, and how many perturbations it took."""
     figure.set_size_inches(8.6, 6.4)
     left, right = (tidy(ax) for ax in figure.subplots(1, 2))
-    colours = [*COLOURS.values(), "#000000"]
+    colours = [*COLOURS.values(), "#000000", "#7f5539"]
     for k, (title, cell) in enumerate(result.data.items()):
         for who, style in (("credex", "o-"), ("published", "x--"), ("paper", "+:")):
             c = cell.get(who)
