@@ -11,8 +11,9 @@ import numpy as np
 
 from credex.errors import InputError, check_count, check_level, check_positive
 from credex.posteriors import Prior
-from credex.recipes import Published, recipe_of
+from credex.recipes import Published
 
+RECIPES = ("credex", "paper", "published")
 POSTERIORS = ("auto", "linear", "gp", "exact")
 SAMPLERS = ("auto", "random", "paired", "focused", "exhaustive")
 LINKS = {"identity": "", "logit": " in log-odds", "log": " in logarithms"}
@@ -283,3 +284,14 @@ def _check(name: str, value: object, allowed: str, *, good: bool) -> None:
 def _check_choice(name: str, value: object, choices: tuple[str, ...], extra: str = "") -> None:
     allowed = f"one of {', '.join(map(repr, choices))} {extra}".rstrip()
     _check(name, value, allowed, good=value in choices)
+
+
+def recipe_of(value: Any) -> str | Published:
+    """Return a recipe: one of `RECIPES`, a `Published`, or what `Published.stored` returned."""
+    value = Published(**value) if isinstance(value, Mapping) else value
+    if isinstance(value, Published):
+        return "published" if value == Published() else value
+    if isinstance(value, str) and value in RECIPES:
+        return value
+    allowed = f"one of {', '.join(map(repr, RECIPES))} or a credex.Published(…)"
+    raise InputError(f"recipe must be {allowed}; got {value!r}")

@@ -1,16 +1,14 @@
-"""Recipes: which method an explainer follows, credex's own or one of the paper's two."""
+"""`Published`: settings of the recipe that the code of the paper's authors follows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from credex.errors import InputError, check_count
 
-__all__ = ["RECIPES", "Published", "recipe_of"]
-
-RECIPES = ("credex", "paper", "published")
+__all__ = ["Published"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +66,5 @@ class Published:
             raise InputError(f"Published(slip=) must be True or False; got {self.slip!r}")
 
     def stored(self) -> dict[str, Any]:
-        """Return the settings as plain values; `recipe_of` reads them."""
+        """Return the settings as plain values; `Options` reads them."""
         return asdict(self)
-
-
-def recipe_of(value: Any) -> str | Published:
-    """Return a recipe: one of `RECIPES`, a `Published`, or what `Published.stored` returned."""
-    value = Published(**value) if isinstance(value, Mapping) else value
-    if isinstance(value, Published):
-        return "published" if value == Published() else value
-    if isinstance(value, str) and value in RECIPES:
-        return value
-    allowed = f"one of {', '.join(map(repr, RECIPES))} or a credex.Published(…)"
-    raise InputError(f"recipe must be {allowed}; got {value!r}")
