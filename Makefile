@@ -1,9 +1,12 @@
 # Every target builds what it needs in .venv; nothing else on the machine is touched.
+# The peers of bench-queries need Python 3.12 and have .venv-peers: make peers PEERS_PYTHON=...
 # Another interpreter, in an environment of its own: make test PYTHON=python3.13 VENV=.venv-3.13
 # ARGS reaches pytest, the benchmarks and the experiments: make test ARGS="-k posterior"
 
 PYTHON ?= python3
 VENV ?= .venv
+PEERS_PYTHON ?= python3.12
+PEERS_VENV ?= .venv-peers
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 PINS := pyproject.toml constraints.txt
@@ -11,8 +14,9 @@ PYTEST := $(BIN)/python -m pytest
 SUITE := --doctest-modules src/credex tests
 
 # What `make test-blas` repeats: every test whose numbers pass through BLAS.
-NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,models plots test_experiments.py \
-  test_formatting.py test_imports.py test_readme.py)
+NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,compat models plots test_disk.py \
+  test_engines.py test_experiments.py test_formatting.py test_html.py test_imports.py test_interop.py \
+  test_long_runs.py test_portfolio.py test_readme.py test_verdict.py)
 
 ifneq ($(origin PYTHON),file)
 ifneq ($(wildcard $(VENV)/.made),)
@@ -27,7 +31,7 @@ endif
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
 .PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
-.PHONY: bench-interactions bench-image bench-deletion bench-photographs bench-text
+.PHONY: peers peers-shapleig bench-interactions bench-image bench-deletion bench-photographs bench-text
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,8 +78,14 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 bench-rows: $(VENV)/.bench ## error over the whole background by model rows, against shap and LightSHAP
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.rows $(ARGS)
 
-bench-queries: $(VENV)/.bench ## error at the same number of queries against shap and shapiq
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries $(ARGS)
+# --quick takes the peers' environment if it is there and does without if not.
+bench-queries: $(VENV)/.bench $(if $(findstring --quick,$(ARGS)),,$(PEERS_VENV)/.peers)
+bench-queries: ## error at the same number of queries against shap, shapiq and LightSHAP
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.queries --peers $(PEERS_VENV)/bin/python $(ARGS)
+
+peers: $(PEERS_VENV)/.peers ## the environment of the peers (Python 3.12 or newer)
+
+peers-shapleig: $(PEERS_VENV)/.shapleig ## the same with ShaplEIG (torch: gigabytes to download)
 
 bench-interactions: $(VENV)/.bench ## interactions of pairs: error against shapiq, coverage
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.interactions $(ARGS)
@@ -104,8 +114,8 @@ paper: $(VENV)/.paper ## run the paper's experiments, write docs/paper.md (not w
 pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
 	$(BIN)/python -m examples.images
 
-clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove .venv, .venv-peers, caches and build products
+	rm -rf $(VENV) $(PEERS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment, one stamp for each set of packages; a stamp older than the pins installs again.
@@ -124,3 +134,19 @@ $(VENV)/.core: $(PINS) | $(VENV)/.made
 $(VENV)/.%: $(PINS) | $(VENV)/.made # the other sets are extras of pyproject.toml
 	$(PIP) -e '.[$*]'
 	@touch $@
+
+# The peers of bench-queries. credex is not installed there: they read games from benchmarks/data.
+$(PEERS_VENV)/.made:
+	@"$(PEERS_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || { \
+	  found=$$("$(PEERS_PYTHON)" -V 2>&1) || found="not found or does not run"; \
+	  echo "The peers need Python 3.12 or newer (shapiq 1.8); '$(PEERS_PYTHON)': $$found." >&2; \
+	  echo "Name another one: make peers PEERS_PYTHON=/path/to/python3.12" >&2; \
+	  echo "Without it: make bench-queries ARGS=--quick, against the peers of 2025." >&2; exit 1; }
+	"$(PEERS_PYTHON)" -m venv $(PEERS_VENV)
+	@touch $@
+
+$(PEERS_VENV)/.%: benchmarks/%.txt | $(PEERS_VENV)/.made
+	$(PEERS_VENV)/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+$(PEERS_VENV)/.shapleig: $(PEERS_VENV)/.peers
