@@ -51,14 +51,14 @@ ENUMERATED = 12
 
 
 @cache
-def digit(k: int) -> Case:
+def digit(k: int, compactness: float = COMPACTNESS) -> Case:
     """Test digits ``k`` that the network names rightly; switched off is black, as in the paper."""
     from realdata.mnist import digits
 
     data = digits("test")
     mine = data.images[data.labels == k]
     right = mine[_scores(mine).argmax(axis=1) == k]
-    domain = cx.Image(segments=cx.Slic(REGIONS, compactness=COMPACTNESS), fill=0.0)
+    domain = cx.Image(segments=cx.Slic(REGIONS, compactness=compactness), fill=0.0)
     name = f"Digit {k}"
     paper = dict(zip(("BayesLIME", "BayesSHAP"), TABLE1.get(name, ("–", "–")), strict=True))
     model = Remembered(partial(_probability, k=k))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Result", "Verdict", "load", "measured", "save"]
+__all__ = ["Result", "Verdict", "judged", "load", "measured", "save"]
 
 Verdict = Literal["reproduced", "partly", "not reproduced", "no figure in the paper"]
 
@@ -82,6 +82,14 @@ def measured(value: float, se: float | None = None, *, digits: int = 1, unit: st
     if se is not None and np.isfinite(se):
         text += f" ± {se:.{digits}f}"
     return text.replace("-", "−") + unit
+
+
+def judged(claims: dict[str, bool]) -> tuple[Verdict, str]:
+    """Return the verdict (reproduced if all claims hold, partly if some do) and a list of them."""
+    held, failed = ([c for c, holds in claims.items() if holds is side] for side in (True, False))
+    text = f"Holds: {'; '.join(held)}. " if held else ""
+    text += f"Does not hold: {'; '.join(failed)}. " if failed else ""
+    return ("partly" if held else "not reproduced") if failed else "reproduced", text
 
 
 def save(result: Result, path: Path) -> None:

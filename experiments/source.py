@@ -13,12 +13,15 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 PARTS = ("designs", "estimators", "posteriors", "shap.py", "lime.py")
 """What decides the numbers of an explanation."""
 
+SHOWN = ("__repr__", "__str__", "_repr_html_", "to_html", "plot")
+"""Methods that show a result and decide no number."""
+
 
 @cache
 def source_digest() -> str:
     """Return 12 characters that change with any statement of designs, estimators or posteriors.
 
-    Comments and docstrings do not count.
+    Comments, docstrings, imports and methods that show a result do not count.
     """
     out = hashlib.sha256()
     for part in PARTS:
@@ -27,12 +30,15 @@ def source_digest() -> str:
             tree = ast.parse(file.read_text(encoding="utf-8"))
             for node in ast.walk(tree):
                 if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                    node.body = [line for line in node.body if not _is_text(line)]
+                    node.body = [line for line in node.body if _decides(line)]
             out.update(f"{file.relative_to(SRC)}:{ast.dump(tree)}".encode())
     return out.hexdigest()[:12]
 
 
-def _is_text(line: ast.stmt) -> bool:
-    """Whether a statement is a string that nothing reads."""
-    constant = isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
-    return constant and isinstance(line.value.value, str)  # type: ignore[attr-defined]
+def _decides(line: ast.stmt) -> bool:
+    """Whether a statement can change a number: no text, no import, nothing that only shows one."""
+    if isinstance(line, ast.FunctionDef):
+        return line.name not in SHOWN
+    if isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant):
+        return not isinstance(line.value.value, str)
+    return not isinstance(line, ast.Import | ast.ImportFrom)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments import focused, priors, ptg, quality
+from experiments import figure1, focused, groundtruth, models, priors, ptg, quality, theory, toy
+from experiments.result import judged
 from experiments.table1_verdict import COLUMNS, METHODS, judge
 
 
@@ -54,15 +55,16 @@ def test_the_prior_grid_is_compared_cell_by_cell():
 
 
 def test_the_user_study_needs_a_significant_difference():
-    def verdict(density, p):
-        ways = dict(
-            zip(quality.WAYS, [(50.0, 1.0), (density, 1.0), (70.0, 1.0), (50.0, 1.0)], strict=True)
-        )
-        return quality.judge(ways, p, p, dict.fromkeys(quality.WAYS, 10.0))
+    def cell(density, p):
+        rate = dict(zip(quality.WAYS, [(50.0, 1.0), (density, 1.0), (70.0, 1.0)], strict=True))
+        return {"rate": rate, "p": p, "paired": p, "few": dict.fromkeys(quality.WAYS, 10.0)}
 
-    assert verdict(60.0, 0.01)[0] == "partly"
-    assert verdict(51.0, 0.4)[0] == "not reproduced"
-    assert "is not shown to be the better choice" in verdict(51.0, 0.4)[1]
+    good, same, worse = cell(60.0, 0.01), cell(51.0, 0.4), cell(40.0, 0.99)
+    assert quality.judge({"a": good, "b": good})[0] == "partly"
+    verdict, why = quality.judge({"a": good, "b": same})
+    assert verdict == "partly"
+    assert "in 1 of 2 settings" in why
+    assert quality.judge({"a": same, "b": worse})[0] == "not reproduced"
 
 
 def test_queries_to_a_distance_are_interpolated():
@@ -79,3 +81,72 @@ def test_queries_to_a_distance_are_interpolated():
     assert focused.judge({"cell": cell})[0] == "not reproduced"
     good = cell | {"published rule": cell["paper's rule"]}
     assert focused.judge({"cell": good})[0] == "reproduced"
+
+
+def test_claims_make_a_verdict():
+    assert judged({"a": True, "b": True}) == ("reproduced", "Holds: a; b. ")
+    assert judged({"a": True, "b": False}) == ("partly", "Holds: a. Does not hold: b. ")
+    assert judged({"a": False}) == ("not reproduced", "Does not hold: a. ")
+
+
+def test_models_are_compared_with_the_papers():
+    scores = {"COMPAS, high score": [83.0, 82.0], "COMPAS, rearrest": [62.0], "German Credit": [72]}
+    verdict, why = models.judge(scores)
+    assert verdict == "reproduced"
+    assert "nearer to that of “COMPAS, high score”" in why
+    assert models.judge(scores | {"German Credit": [60.0]})[0] == "partly"
+    swapped = scores | {"COMPAS, high score": [62.0], "COMPAS, rearrest": [83.0]}
+    verdict, why = models.judge(swapped)
+    assert verdict == "partly"
+    assert "nearer to that of “COMPAS, rearrest”" in why
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "inside", "verdict"),
+    [(99, 36, 95, "reproduced"), (99, 60, 95, "partly"), (10, 60, 50, "not reproduced")],
+)
+def test_figure_1_is_judged_by_all_rows(few, many, inside, verdict):
+    shares = {
+        "the two largest overlap, 100": few,
+        "the two largest overlap, 2,000": many,
+        "2,000's values inside 100's intervals": inside,
+    }
+    found, why = figure1.judge(shares)
+    assert found == verdict
+    assert f"in {few} % of the rows, with 2,000 in {many} %" in why
+
+
+def test_the_theorem_is_judged_with_and_without_an_intercept():
+    def verdict(rate, limit, without):
+        slope = {key: [(rate, 0.0), (rate, 0.0)] for key in ("none", "flat")}
+        one = dict.fromkeys(("none", "flat"), (limit, 0.0))
+        return theory.judge(slope, one, one, {"2": {"none": without, "flat": limit}})[0]
+
+    assert verdict(-0.5, 1.0, 1.0) == "reproduced"
+    assert verdict(-0.5, 1.0, 0.67) == "partly"
+    assert verdict(-0.2, 2.0, 0.67) == "not reproduced"
+
+
+def test_toy_surfaces_are_judged_by_size_and_coverage():
+    def verdict(ratio, hold):
+        data = {
+            f"{s}, {n}": {
+                "one": np.full(2, (1 + (s == "non-linear")) / n),
+                "hold": (hold, 1.0),
+                "ratio": (ratio, 0.1),
+                "flat": 1.0,
+            }
+            for s in toy.SURFACES
+            for n in toy.SIZES
+        }
+        return toy.judge(data)
+
+    assert verdict(1.1, 95.0)[0] == "reproduced"
+    assert verdict(2.0, 95.0)[0] == "partly"
+    assert "Does not hold: its 95 % intervals" in verdict(1.1, 60.0)[1]
+
+
+def test_the_known_function_is_judged_by_three_claims():
+    assert groundtruth.judge(0.7, 0.7, (0.1, 0.2))[0] == "reproduced"
+    assert groundtruth.judge(0.7, 0.2, (0.1, 0.2))[0] == "partly"
+    assert groundtruth.judge(0.2, 0.2, (0.3, 0.2))[0] == "not reproduced"
