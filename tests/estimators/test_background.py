@@ -500,3 +500,19 @@ def test_kernels_judge_only_units_that_they_did_not_see(queries, folds, monkeypa
     assert len(judged) == len({row for _, row in judged})  # every unit once
     assert len(judged) >= queries - 3  # all but f(x)
     assert not any(row in seen[fold] for fold, row in judged)
+
+
+@pytest.mark.parametrize(("posterior", "power"), [("gp", 0.75), ("linear", 0.65)])
+def test_a_forecast_takes_into_account_that_the_surrogate_learns(posterior, power):
+    """Half the width takes 2^(1/power) times the rows, and four times beyond 1,500 rows."""
+    explainer = cx.BayesSHAP(smooth, X, posterior=posterior)
+    e = explainer.explain(INSTANCE, queries=60)
+    widest = float(e.interval().width.max())
+    near, far = (
+        explainer.forecast(INSTANCE, width=widest / factor, seed_queries=60)
+        for factor in (2.0, 200.0)
+    )
+    assert near.total == pytest.approx(60 * 2 ** (1 / power), rel=0.05)
+    farther = explainer.forecast(INSTANCE, width=widest / 400.0, seed_queries=60)
+    assert farther.total == pytest.approx(4 * far.total, rel=0.05)
+    assert near.low < near.queries < near.high

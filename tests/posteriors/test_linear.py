@@ -204,12 +204,27 @@ def test_bad_priors_are_named():
         Prior(n0=-1)
     with pytest.raises(InputError, match="precision"):
         Prior(precision=[1, -1])
-    with pytest.raises(InputError, match=r"mean=.*order of the features.*age"):
-        Prior(mean={"age": 1.0})
+    with pytest.raises(InputError, match=r"mean=.*order of the features.*dict.*age"):
+        Prior(mean="age")
+    with pytest.raises(InputError, match=r"precision=.*≥ 0.*-1"):
+        Prior(precision={"age": -1.0})
+    with pytest.raises(InputError, match=r"by feature name.*named"):
+        LinearPosterior.fit(np.eye(4), np.ones(4), prior=Prior(mean={"age": 1.0}))
+    with pytest.raises(InputError, match=r"'agee', which is not there; .*sex, age"):
+        Prior(mean={"agee": 1.0}).named(("sex", "age"))
     with pytest.raises(InputError, match=r"n0=.*finite number.*many"):
         Prior(n0="many")
     with pytest.raises(InputError, match="3 numbers"):
         LinearPosterior.fit(np.eye(4), np.ones(4), prior=Prior(mean=[1, 2, 3]))
+
+
+def test_priors_by_name_are_those_of_a_list():
+    prior = Prior(n0=2.0, mean={"b": 0.5}, precision={"b": 50, "c": 0})
+    assert prior.named(("a", "b", "c")) == Prior(2.0, 1e-6, [0, 0.5, 0], [1, 50, 0])
+    plain = Prior(mean=[1.0, 2.0])
+    assert plain.named(("a", "b")) is plain
+    with pytest.raises(InputError, match="2 numbers"):
+        plain.named(("a", "b", "c"))
 
 
 @pytest.mark.parametrize("n", [40, 9000])  # one chunk, several chunks

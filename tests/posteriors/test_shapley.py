@@ -273,19 +273,19 @@ def test_no_remainder_of_few_units_is_no_certainty():
     assert 0.01 < many < few / 5  # half an observation in more and more
 
 
+def with_conjunction(k, seed, d=10):
+    """Additive, and something else where k of ten players are just so, which few pairs show."""
+    rng = np.random.default_rng(seed)
+    a, players = rng.normal(size=d), rng.choice(d, k, replace=False)
+    signs, size = rng.random(k) < 0.5, rng.uniform(1, 3)
+    return lambda m: m @ a + size * (m[:, players] == signs).all(axis=1)
+
+
 @pytest.mark.parametrize("k", [5, 6])
 def test_a_conjunction_that_was_not_asked_is_never_a_surprise(k):
-    """Additive, and something else where k of ten players are just so, which few pairs show."""
     d, hits, wrong = 10, [], 0
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        a, players = rng.normal(size=d), rng.choice(d, k, replace=False)
-        signs, size = rng.random(k) < 0.5, rng.uniform(1, 3)
-
-        def v(m, a=a, players=players, signs=signs, size=size):
-            return m @ a + size * (m[:, players] == signs).all(axis=1)
-
-        ex = cx.BayesSHAP(v, cx.Masks(d), posterior="linear")
+        ex = cx.BayesSHAP(with_conjunction(k, seed), cx.Masks(d), posterior="linear")
         truth = ex.explain(queries=2**d).mean
         hits.append(ex.explain(queries=50, seed=seed).interval().covers(truth).mean())
         e = ex.explain(width=0.2 * np.abs(truth).max(), seed=seed)
@@ -293,3 +293,18 @@ def test_a_conjunction_that_was_not_asked_is_never_a_surprise(k):
         wrong += bool(e.converged and far.any())
     assert np.mean(hits) > 0.95, np.mean(hits)  # 0.82 and 0.61 without
     assert wrong == 0  # 11 and 19 without
+
+
+@pytest.mark.parametrize("sampler", ["focused", "paired"])
+def test_nor_for_the_process(sampler):
+    """Two or three pairs that show it let the process fit all others, too, and be wrong."""
+    d, hits, wrong = 10, [], 0
+    for seed in range(30):
+        v = with_conjunction(6, seed)
+        truth = cx.BayesSHAP(v, cx.Masks(d)).explain(queries=2**d).mean
+        ex = cx.BayesSHAP(v, cx.Masks(d), posterior="gp", sampler=sampler)
+        e = ex.explain(width=0.2 * np.abs(truth).max(), seed=seed)
+        hits.append(e.interval().covers(truth).mean())
+        wrong += bool(np.any(np.abs(e.mean - truth) > 3.5 * e.interval().width))
+    assert np.mean(hits) > 0.8, np.mean(hits)
+    assert wrong <= 1, wrong  # 5 of 30 without

@@ -187,8 +187,7 @@ class BackgroundDesign(Design):
         if n_base < len(masks):
             first, last = int(position[n_base]), int(position[-1]) + 1
             rows = np.repeat(self.pair_rows(first, last), 2)
-            on = np.ones((len(masks) - n_base, len(self.active)), dtype=np.bool_)
-            on[:, self.active] = masks[n_base:]
+            on = self.over_all(masks[n_base:])
             queries.append(self.query(partial(_inputs, nb, on, rows), len(on), unit=2))
         return queries
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
-from credex.designs.design import Context, Design, Request, coalitions_of
-from credex.designs.perturbations import DrawnMasks, PerturbationStream, fair_coins
+from credex.designs.design import Context, Design, coalitions_of
+from credex.designs.perturbations import PerturbationStream, fair_coins
 from credex.designs.samplers import (
     MAX_SHUFFLED,
     Candidates,
@@ -254,9 +253,7 @@ class CoalitionDesign(Design):
 
     def perturbation_queries(self, candidates: Candidates) -> list[Query]:
         """Return the query for the coalitions; inactive features are on."""
-        masks = np.ones((len(candidates), len(self.active)), dtype=np.bool_)
-        masks[:, self.active] = candidates.design
-        return [self.mask_query(masks, self.weights)]
+        return [self.mask_query(self.over_all(candidates.design), self.weights)]
 
     def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
         """Let the sampler choose; beyond `PROCESS_UNITS`, pairs are random instead of adaptive."""
@@ -277,20 +274,14 @@ class CoalitionDesign(Design):
                 self._later = MaskStream(sequence, self.known_units(h))
             return self._later.take(n)
 
-    def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
-        """Return the history after the results of a request."""
-        after, stream = super().absorb(h, request, results), self._stream
-        if not isinstance(stream, PerturbationStream):
-            return after
-        return stream.continued(h, after, request.candidates)
-
     def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the coalitions that were not asked yet, in the order of the seed."""
         d, seed, paired = self.d, int(self.options.seed), self.paired
         if self.options.paper:
 
-            def coins(start: int, stop: int) -> DrawnMasks:
-                return DrawnMasks(fair_coins(seed, start, stop, d, skip=(0, d)))
+            def coins(start: int, stop: int) -> Candidates:
+                masks = fair_coins(seed, start, stop, d, skip=(0, d))
+                return Candidates(masks, np.arange(start, stop))
 
             return PerturbationStream(coins, h.cursor)
         key = ("shapley", d, seed, paired)

@@ -81,6 +81,8 @@ class Design(ABC):
 
     d: int
     """Number of features that take part."""
+    active: Masks
+    """Which of all features those are."""
     paired: bool
     """Whether every mask is asked with its complement."""
     everything: float
@@ -209,6 +211,14 @@ class Design(ABC):
         """Query for f(x), which is one row."""
         return self.query(lambda _a, _b: (self.neighbourhood.instance_inputs(), None), 1)
 
+    def over_all(self, masks: Masks) -> Masks:
+        """Masks ``(n, ·)`` over all features, of which those that do not take part are on."""
+        if len(self.active) == self.d:
+            return masks
+        whole = np.ones((len(masks), len(self.active)), dtype=np.bool_)
+        whole[:, self.active] = masks
+        return whole
+
     @property
     def keeps_rows(self) -> bool:
         """Whether values are wanted by background row."""
@@ -274,6 +284,8 @@ class Design(ABC):
                     msg += "before"
                     raise ModelOutputError(msg)
                 changes["rows"] = h.rows.add(design, y, self.row_weights(design))
+                if self._stream is not None:
+                    changes["cursor"] = self._stream.place(request.candidates, len(y))
                 queries += len(y) * self.query_cost
             if rest[0].by_row is not None and self.options.background_uncertainty:
                 known = [] if h.by_row is None else [h.by_row]

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import sqrt
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from credex.designs.design import Context, Design, Request, coalitions_of
-from credex.designs.samplers import (
-    MAX_SHUFFLED,
-    Candidates,
-    MaskSequence,
-    MaskStream,
-    unseen,
-)
+from credex.designs.design import Context, Design, coalitions_of
+from credex.designs.samplers import MAX_SHUFFLED, Candidates, MaskSequence, MaskStream, unseen
 from credex.domains import Neighbourhood
 from credex.domains.tabular.neighbourhood import Perturbations, TabularNeighbourhood
 from credex.errors import InputError
-from credex.game import Query, Result
+from credex.game import Query
 from credex.history import History
 from credex.options import Options
 from credex.seeds import Purpose, blocks, child, spawn
@@ -143,28 +137,13 @@ def fair_coins(seed: int, start: int, stop: int, d: int, *, skip: tuple[int, ...
     return masks
 
 
-class Drawn(Protocol):
-    """Perturbations at consecutive positions of a stream."""
-
-    @property
-    def design(self) -> Rows:
-        """Rows ``(n, d)`` that describe them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnMasks:
-    """Masks ``(n, d)`` at consecutive positions of a stream."""
-
-    design: Rows
-
-
 class PerturbationStream:
-    """Perturbations from position ``start`` on; ``perturb(start, stop)`` makes them."""
+    """Perturbations from position ``start`` on; ``perturb(start, stop).design`` describes them."""
 
     drawn: Any
     """The perturbations taken last."""
 
-    def __init__(self, perturb: Callable[[int, int], Drawn], start: int) -> None:
+    def __init__(self, perturb: Callable[[int, int], Any], start: int) -> None:
         self.perturb = perturb
         self.first = self.at = start
         """Positions of the first perturbation taken last, and of the next one."""
@@ -175,14 +154,10 @@ class PerturbationStream:
         self.drawn = self.perturb(self.first, self.at)
         return Candidates(self.drawn.design, np.arange(self.first, self.at))
 
-    def continued(self, before: History, after: History, asked: Candidates | None) -> History:
-        """Return the history ``after`` a request with the place that the next run goes on from."""
-        n = after.rows.n - before.rows.n
-        if n == 0 or asked is None:
-            return after
+    def place(self, asked: Candidates, n: int) -> int:
+        """Position that the next run goes on from."""
         # candidates that an adaptive sampler passed over are not offered again
-        place = self.at if n == len(asked) else int(asked.position[n - 1]) + 1
-        return replace(after, cursor=place)
+        return self.at if n == len(asked) else int(asked.position[n - 1]) + 1
 
 
 class PerturbationDesign(Design):
@@ -209,26 +184,27 @@ class PerturbationDesign(Design):
 
     def perturbation_queries(self, candidates: Candidates) -> list[Query]:
         """Return the query for the perturbed inputs."""
-        return [self._perturbation_query(candidates)]
-
-    def _perturbation_query(self, candidates: Candidates) -> Query:
-        stream, noisy = self._stream, self.options.noisy
+        stream = self._stream
         if not isinstance(stream, PerturbationStream):
-            return self.mask_query(candidates.design)
-        drawn, first = stream.drawn, stream.first
-        chosen = candidates.position - first
-        taken = candidates.design is drawn.design  # as they came
-        if not taken and not np.array_equal(chosen, np.arange(len(drawn))):
+            return [self.mask_query(candidates.design)]
+        as_drawn = candidates.design is stream.drawn.design
+        chosen = None if as_drawn else candidates.position - stream.first
+        return [self.rows_query(stream.drawn, stream.first, chosen)]
+
+    def rows_query(self, drawn: Perturbations, first: int, chosen: Ints | None) -> Query:
+        """Query for rows of a table that were drawn from position ``first`` on; ``None``: all."""
+        n, seed, noisy = len(drawn), int(self.options.seed), self.options.noisy
+        if chosen is not None and not np.array_equal(chosen, np.arange(n)):
             return self.query(lambda a, b: (drawn.pick(chosen[a:b]), None), len(chosen))
 
         def make(a: int, b: int) -> tuple[Native, Ints | None]:
-            rows: Any = drawn if b - a == len(drawn) else stream.perturb(first + a, first + b)
+            rows = drawn if b - a == n else self.perturb(seed, first + a, first + b)
             return (rows.inputs(), None) if noisy else rows.unique()
 
         share = None
-        if isinstance(drawn.key, tuple) and not noisy:
+        if drawn.key is not None and not noisy:
             share = ("perturb", *drawn.key[:-1])  # one key for all positions of the stream
-        return self.query(make, len(drawn), share=share, first=first)
+        return self.query(make, n, share=share, first=first)
 
     @property
     def perturb(self) -> Callable[[int, int, int], Perturbations]:
@@ -242,13 +218,6 @@ class PerturbationDesign(Design):
         if self.by_masks or self.options.literal:
             return weights
         return weights * cast("TabularNeighbourhood", self.neighbourhood).importance(design)
-
-    def absorb(self, h: History, request: Request, results: Sequence[Result]) -> History:
-        """Return the history after the results of a request; tables keep their place in it."""
-        after, stream = super().absorb(h, request, results), self._stream
-        if not isinstance(stream, PerturbationStream):
-            return after
-        return stream.continued(h, after, request.candidates)
 
     def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the perturbations that were not asked yet, in the order of the seed."""

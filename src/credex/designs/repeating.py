@@ -12,7 +12,6 @@ from credex.designs.coalitions import shapley_kernel
 from credex.designs.design import Context, Request
 from credex.designs.perturbations import (
     ON_TABLES,
-    DrawnMasks,
     PerturbationDesign,
     PerturbationStream,
     fair_coins,
@@ -64,7 +63,7 @@ class RepeatingDesign(PerturbationDesign):
         """Return the perturbations from where the history ends."""
         return PerturbationStream(self._drawn, h.cursor)
 
-    def _drawn(self, start: int, stop: int) -> DrawnMasks:
+    def _drawn(self, start: int, stop: int) -> Candidates:
         """Perturbations at these positions: the first rows, then random ones."""
         fixed, seed = self._first_rows(), int(self.options.seed)
         low, high = (max(n - len(fixed), 0) for n in (start, stop))
@@ -72,7 +71,8 @@ class RepeatingDesign(PerturbationDesign):
             drawn: Rows = fair_coins(seed, low, high, self.d)
         else:
             drawn = self.perturb(seed, low, high).design[:, self.active]
-        return DrawnMasks(np.concatenate([fixed[start:stop].astype(drawn.dtype), drawn]))
+        rows = np.concatenate([fixed[start:stop].astype(drawn.dtype), drawn])
+        return Candidates(rows, np.arange(start, stop))
 
     def _first_rows(self) -> Floats:
         """Return the rows that come first, ``(n_alone + 1, d)``."""
@@ -81,14 +81,11 @@ class RepeatingDesign(PerturbationDesign):
     # -- asking --------------------------------------------------------------------------------
 
     def perturbation_queries(self, candidates: Candidates) -> list[Query]:
-        """Return a query for the first rows among the candidates, and one for the random ones."""
+        """Return a query for the instance if it is a candidate, and one for the random rows."""
         if self.by_masks:
-            return [self.mask_query(self._whole(candidates.design))]
+            return [self.mask_query(self.over_all(candidates.design))]
         at = candidates.position - self.n_alone - 1  # among the random ones
-        alone = candidates.position[candidates.position < self.n_alone]
         out = []
-        if len(alone):
-            out.append(self._alone_query(alone))
         if (at == -1).any():
             out.append(self.instance_query())
         if (at >= 0).any():
@@ -111,38 +108,15 @@ class RepeatingDesign(PerturbationDesign):
         values = np.concatenate(known) if known else None
         return rows[: 0 if values is None else len(values)], values
 
-    def _whole(self, masks: Rows) -> Masks:
-        """Return masks ``(n, d)`` over all features; those that do not take part are on."""
-        whole = np.ones((len(masks), len(self.active)), dtype=np.bool_)
-        whole[:, self.active] = masks
-        return whole
-
     def _random_query(self, at: Ints) -> Query:
         """Query for the random rows of a table ``at`` positions of its stream."""
         seed, first, stop = int(self.options.seed), int(at.min()), int(at.max()) + 1
         drawn = self.perturb(seed, first, stop)
         if not self.active.all():
             others = np.broadcast_to(~self.active, (len(at), len(self.active)))
-            rows = drawn.rows[at - first]
-
-            def held(a: int, b: int) -> tuple[Native, None]:
-                return self.table.held_inputs(rows[a:b], others[a:b], {}), None
-
-            return self.query(held, len(at))
-        if not np.array_equal(at, np.arange(first, stop)):
-            return self.query(lambda a, b: (drawn.pick(at[a:b] - first), None), len(at))
-
-        def make(a: int, b: int) -> tuple[Native, Ints | None]:
-            rows = self.perturb(seed, first + a, first + b)
-            return (rows.inputs(), None) if self.options.noisy else rows.unique()
-
-        shared = isinstance(drawn.key, tuple) and not self.options.noisy
-        share = ("perturb", *cast("tuple[object, ...]", drawn.key)[:-1]) if shared else None
-        return self.query(make, len(at), share=share, first=first)
-
-    def _alone_query(self, at: Ints) -> Query:
-        """Query for the rows of a table in which one feature is on alone."""
-        raise NotImplementedError
+            rows, held = drawn.rows[at - first], self.table.held_inputs
+            return self.query(lambda a, b: (held(rows[a:b], others[a:b], {}), None), len(at))
+        return self.rows_query(drawn, first, at - first)
 
 
 class ShapleyRepeatingDesign(RepeatingDesign):
@@ -228,11 +202,17 @@ class ShapleyRepeatingDesign(RepeatingDesign):
 
     # -- single features on tables -------------------------------------------------------------
 
+    def perturbation_queries(self, candidates: Candidates) -> list[Query]:
+        """Return queries for the rows in which one feature is on alone, and for the others."""
+        alone = candidates.position[candidates.position < self.n_alone]
+        first = [self._alone_query(alone)] if len(alone) and not self.by_masks else []
+        return first + super().perturbation_queries(candidates)
+
     def _alone_query(self, at: Ints) -> Query:
         alone = np.eye(self.d, dtype=np.bool_)[at]
         seed = child(int(self.options.seed), Purpose.OTHER_BINS)
         uniform = blocks(seed, "uniform", 0, self.d, len(self.active))[at]
-        rows, own, numbers = self.table.other_rows(uniform), self._whole(alone), {}
+        rows, own, numbers = self.table.other_rows(uniform), self.over_all(alone), {}
         if self._settings.slip:
             kept = np.flatnonzero(self.active).tolist()
             pairs = [(j, alone[:, k]) for k, f in enumerate(kept) for j in self.table.members[f]]

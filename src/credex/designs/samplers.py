@@ -55,6 +55,9 @@ class Stream(Protocol):
         If the sampler is paired they come as z, 1−z, z', 1−z', …
         """
 
+    def place(self, asked: Candidates, n: int) -> int:
+        """Return where to go on after the first ``n`` of ``asked``; 0 if that is found by masks."""
+
 
 class Predictive(Protocol):
     """What an adaptive sampler may ask a posterior."""
@@ -322,6 +325,11 @@ class MaskStream:
             z = np.stack([z, ~z], axis=1).reshape(-1, z.shape[1])
         self._taken = Candidates(z, np.arange(start, start + len(z)))
         return self._taken
+
+    def place(self, asked: Candidates, n: int) -> int:
+        """Return 0: masks that were asked are skipped wherever they come."""
+        del asked, n
+        return 0
 
     def _new(self, n: int) -> Masks:
         """Return the next ``n`` units that are not known; fewer only at the end."""

@@ -60,6 +60,20 @@ class Estimate:
         scale = np.where((known & known.T)[:, :, None], self.belief.scale, 0.0)
         return replace(self, belief=replace(self.belief, scale=scale))
 
+    def only(self, output: int) -> Estimate:
+        """Return the estimate of one output."""
+        j = slice(output, output + 1)
+        return replace(
+            self,
+            belief=self.belief.only(output),
+            error=replace(self.error, scale=np.atleast_1d(self.error.scale)[j]),
+            r2=self.r2[j],
+            intercept=self.intercept[j],
+            local_prediction=self.local_prediction[j],
+            selected=self.selected[:, j],
+            base_sd=None if self.base_sd is None else self.base_sd[j],
+        )
+
     @classmethod
     def unknown(cls, d: int, k: int) -> Estimate:
         """Return the estimate before the first fit: infinite widths."""
@@ -160,7 +174,7 @@ class CustomEstimator(Estimator):
         """Ask the object for its belief."""
         if h.full is None or h.rows.n == 0:
             return None
-        masks, y = h.rows.design(), h.rows.y().copy()
+        masks, y = h.rows.design().copy(), h.rows.y().copy()
         base = np.zeros(len(h.full)) if h.base is None else h.base
         custom: Any = self.options.posterior
         belief = custom.fit(masks, y, base, h.full)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from credex import markup
 from credex.errors import InputError, check_level, check_width
 from credex.history import History
 from credex.posteriors import LinearPosterior, ShapleyPosterior
@@ -85,6 +88,34 @@ class Forecast:
             f"to width {self.width} at level {self.level:g}: about {self.seconds:.2g} s, "
             f"{self.model_rows:,.0f} model rows{price}; {self.n_queries} spent"
         )
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the way to the width; see `credex.plots.Plots.forecast`."""
+        if self.asked is None:
+            raise InputError("this forecast has no seed queries behind it, so nothing to draw")
+        return self.asked.plot.forecast(self, ax=ax)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Write (and return) a page that needs no other file, in light and dark."""
+        return markup.page("Forecast", self._repr_html_(), path)
+
+    def _repr_html_(self) -> str:
+        said = f'<div class="title"><b>Forecast</b>: {escape(str(self))}</div>'
+        if not np.isfinite(self.queries) or self.queries == 0:
+            return markup.fragment(said)
+        high = self.high if np.isfinite(self.high) else self.queries
+        total, low, high = (self.n_queries + q for q in (self.queries, self.low, high))
+        spent, scale = float(self.n_queries), markup.Scale.over([0.0, high], n_ticks=3)
+        rows = [
+            ["spent", f"{spent:,.0f}", scale.mark(spent, (0.0, spent), colour="grey")],
+            [
+                "in all",
+                f"{total:,.0f} ({low:,.0f} … {high:,.0f})",
+                scale.mark(total, (low, high), colour="down"),
+            ],
+            ["", "", scale.axis()],
+        ]
+        return markup.fragment(said, markup.table(["", "queries", ""], rows, 1))
 
 
 def shapley_spread(p: ShapleyPosterior) -> Spread:
@@ -198,10 +229,12 @@ def solve_forecast(
     level: float,
     per_unit: int = 1,
     max_units: float = np.inf,
+    range_dof: float | None = None,
 ) -> Forecast:
     """Find the units at which every interval of ``mean (d, k)`` is narrow enough.
 
-    ``units`` of ``max_units`` were asked; one is ``per_unit`` queries.
+    ``units`` of ``max_units`` were asked; one is ``per_unit`` queries. The range takes widths as
+    known with ``range_dof`` degrees of freedom, by default those of the spread.
     """
     allowed = np.asarray(limits.limits(mean))
 
@@ -209,7 +242,7 @@ def solve_forecast(
         scale, dof = spread(n)
         return bool(np.all(2 * quantile(level, dof) * scale * inflation <= allowed))
 
-    _, dof = spread(float(units))
+    dof = spread(float(units))[1] if range_dof is None else range_dof
     # a residual variance from dof values is known to about ±√(2/dof); heavy tails: half more
     error = np.sqrt(1 + 1.5 * UPPER_DECILE * np.sqrt(2 / max(dof, 1.0)))
 

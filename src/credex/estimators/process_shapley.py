@@ -24,7 +24,8 @@ from credex.posteriors import Belief, ShapleyPosterior
 from credex.posteriors.functionals import Functional
 from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
 from credex.posteriors.process import Conditioned, Observations, fit_kernel
-from credex.posteriors.shapley import Geometry, strata
+from credex.posteriors.regression import kurtosis_rows
+from credex.posteriors.shapley import PSEUDO_OBSERVATIONS, Geometry, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
 
@@ -119,9 +120,9 @@ class CoalitionProcess(ProcessEstimator):
         if corrected:
             notes = (CONTROL_VARIATE.format(n=self.max_rows),)
         p = self.regression.posterior(h)
-        if isinstance(p, ShapleyPosterior) and p.unseen.any():
-            belief = replace(belief, scale=belief.scale + p.geometry.v[:, :, None] * p.unseen)
-            notes += (NO_REMAINDER,)
+        if isinstance(p, ShapleyPosterior) and not self.options.noisy:
+            belief = self.with_unseen(belief, p, h)
+            notes += (NO_REMAINDER,) if p.unseen.any() else ()
         if self.options.noisy:
             belief = nonzero_width(belief, h.full)
         masks, y, complement, _ = self.regression.units(h)
@@ -130,7 +131,21 @@ class CoalitionProcess(ProcessEstimator):
         if complement is not None:
             y, w, masks = np.vstack([y, complement]), np.tile(w, 2), np.vstack([masks, ~masks])
         error, r2 = self.misfit(y, h.base + masks @ belief.mean, w)
-        return self.estimate(belief, error, r2, h.base, "gp", notes=notes)
+        out = self.estimate(belief, error, r2, h.base, "gp", notes=notes)
+        return replace(out, settled=p is not None)  # rows that fit any function settle nothing
+
+    def with_unseen(self, belief: Belief, p: ShapleyPosterior, h: History) -> Belief:
+        """Allow for what no unit asked could show.
+
+        What the process knows beyond the regression ``p`` rests on few units if few of its
+        one-step-ahead errors are large: of n such units, half a one may yet be unlike the others.
+        """
+        scale, state = belief.scale + p.geometry.v[:, :, None] * p.unseen, self.gp(h).state
+        if state is not None and len(state.W) > self.n_ends:
+            share = PSEUDO_OBSERVATIONS / kurtosis_rows(state.W[self.n_ends :])
+            i = np.arange(self.d)
+            scale[i, i] = np.maximum(scale[i, i], share * p.scale_matrix[i, i])
+        return replace(belief, scale=scale)
 
     def predictive(self, h: History) -> Predictive | None:
         """Return the conditioned process."""

@@ -147,12 +147,8 @@ class SurrogateEstimator(Estimator):
             return None
         if self.is_complete(h):
             return ExactPosterior.surrogate(*self._all_masks(h))
-        return LinearPosterior.of_rows(
-            h.rows,
-            prior=self.prior,
-            intercept=self.intercept,
-            cluster=self.design.unit,
-        )
+        unit = self.design.unit
+        return LinearPosterior(h.rows, self.prior, self.intercept, squeeze=False, cluster=unit)
 
     def is_complete(self, h: History) -> bool:
         """Whether every mask was asked."""

@@ -89,13 +89,6 @@ class LinearPosterior:
         prior.check(rows.blocks[0].d)
         return cls(rows, prior, intercept, np.asarray(y).ndim == 1, cluster)
 
-    @classmethod
-    def of_rows(
-        cls, rows: Rows, *, prior: Prior, intercept: InterceptKind, cluster: int = 1
-    ) -> LinearPosterior:
-        """Fit on rows that were checked and packed before; arrays keep their last axis."""
-        return cls(rows, prior, intercept, squeeze=False, cluster=cluster)
-
     def update(self, Z: Design, y: ArrayLike, weights: ArrayLike | None = None) -> LinearPosterior:
         """Return the posterior after further rows."""
         z, yy, w = checked(Z, y, weights)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import frexp
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,32 +51,35 @@ class Prior:
     n0, sigma0_sq
         Weight (in observations) and value of the prior guess of σ².
     mean, precision
-        A number, or one for each feature.
+        A number, one for each feature, or a dict by feature name; features that a dict does not
+        name have the default.
 
     Examples
     --------
     >>> from credex import Prior
     >>> Prior(mean=[0.2, 0.0], precision=[50.0, 1.0]).precision
     (50.0, 1.0)
+    >>> Prior(mean={"age": 0.2}, precision={"age": 50}).named(("sex", "age")).precision
+    (1.0, 50.0)
     """
 
     n0: float = 1e-6
     sigma0_sq: float = 1e-6
-    mean: float | tuple[float, ...] = 0.0
-    precision: float | tuple[float, ...] = 1.0
+    mean: float | tuple[float, ...] | dict[str, float] = 0.0
+    precision: float | tuple[float, ...] | dict[str, float] = 1.0
 
     def __init__(
         self,
         n0: float = 1e-6,
         sigma0_sq: float = 1e-6,
-        mean: ArrayLike = 0.0,
-        precision: ArrayLike = 1.0,
+        mean: ArrayLike | Mapping[str, float] = 0.0,
+        precision: ArrayLike | Mapping[str, float] = 1.0,
     ) -> None:
         values = {
             "n0": _checked("n0", n0, min_value=0.0, max_ndim=0),
             "sigma0_sq": _checked("sigma0_sq", sigma0_sq, min_value=0.0, max_ndim=0),
-            "mean": _checked("mean", mean),
-            "precision": _checked("precision", precision, min_value=0.0),
+            "mean": _by_name("mean", mean),
+            "precision": _by_name("precision", precision, min_value=0.0),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -93,6 +96,21 @@ class Prior:
         """Raise if ``mean`` or ``precision`` was given for another number of features."""
         self.means(d)
         self.precisions(d)
+
+    def named(self, names: Sequence[str]) -> Prior:
+        """Return the prior of these features, with a number for each that was given by name."""
+        given = {"mean": self.mean, "precision": self.precision}
+        if not any(isinstance(value, dict) for value in given.values()):
+            self.check(len(names))
+            return self
+        default = {"mean": 0.0, "precision": 1.0}
+        for key, value in given.items():
+            if isinstance(value, dict):
+                _check_names(key, value, names)
+                given[key] = tuple(value.get(name, default[key]) for name in names)
+        prior = Prior(self.n0, self.sigma0_sq, **given)
+        prior.check(len(names))
+        return prior
 
     def eases(self, d: int) -> Floats | None:
         """Prior variances 1/λ relative to their mean, ``(d,)``; ``None`` if all are equal.
@@ -116,6 +134,23 @@ class Prior:
         return Prior(self.n0, self.sigma0_sq, mean, precision)
 
 
+def _by_name(
+    name: str, value: ArrayLike | Mapping[str, float], *, min_value: float = -np.inf
+) -> float | tuple[float, ...] | dict[str, float]:
+    """Return numbers as `_checked` does; of a mapping, a dict of one number for each name."""
+    if not isinstance(value, Mapping):
+        return _checked(name, value, min_value=min_value)
+    limits: dict[str, Any] = {"min_value": min_value, "max_ndim": 0}
+    return {str(k): float(np.asarray(_checked(name, v, **limits))) for k, v in value.items()}
+
+
+def _check_names(name: str, given: Mapping[str, float], names: Sequence[str]) -> None:
+    unknown = [key for key in given if key not in names]
+    if unknown:
+        msg = f"Prior({name}=) names the feature {unknown[0]!r}, which is not there; the features "
+        raise InputError(f"{msg}are {', '.join(names[:20])}{', …' if len(names) > 20 else ''}")
+
+
 def _checked(
     name: str, value: ArrayLike, *, min_value: float = -np.inf, max_ndim: int = 1
 ) -> float | tuple[float, ...]:
@@ -126,13 +161,16 @@ def _checked(
         a = np.asarray(np.nan)
     if a.ndim > max_ndim or not np.all(np.isfinite(a)) or np.any(a < min_value):
         msg = f"Prior({name}=) must be a finite number{' ≥ 0' if min_value == 0 else ''}"
-        msg += ", or a list of them in the order of the features" if max_ndim else ""
+        msg += ", a list in the order of the features, or a dict by name" if max_ndim else ""
         msg += f"; got {value!r}"
         raise InputError(msg)
     return float(a) if a.ndim == 0 else tuple(float(v) for v in a)
 
 
-def _per_feature(name: str, value: float | tuple[float, ...], d: int) -> Floats:
+def _per_feature(name: str, value: float | tuple[float, ...] | dict[str, float], d: int) -> Floats:
+    if isinstance(value, dict):
+        msg = f"Prior({name}=) is by feature name: call .named(names) first, or give a list"
+        raise InputError(msg)
     if isinstance(value, tuple) and len(value) != d:
         msg = f"Prior({name}=) has {len(value)} numbers, but there are {d} features"
         raise InputError(msg)
@@ -181,8 +219,9 @@ class Columns:
         return (self._stacked(b, s) for b, s in self._chunks)
 
     def _stacked(self, b: Block, s: slice) -> Floats:
-        d, out = self.d, np.ones((len(self.pivot), s.stop - s.start))
-        out[:d], out[d + 1 :] = b.design(s.start, s.stop).T, (b.y[s] / self.output_scale).T
+        d, out = self.d, np.empty((len(self.pivot), s.stop - s.start))
+        out[:d], out[d] = b.design(s.start, s.stop).T, 1.0
+        out[d + 1 :] = (b.y[s] / self.output_scale).T
         out -= self.pivot[:, None]
         out *= np.sqrt(b.w[s])
         return out

@@ -6,7 +6,7 @@ weights, inverse and leverages. `ShapleyPosterior` adds the outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb
@@ -115,6 +115,7 @@ class Geometry:
     leverage: Floats  # (m,) hat values of the units
     prior: Prior
     effective_share: float
+    only_chunk: tuple[slice, Floats, Floats] | None  # see `_chunks`; several are made when read
 
     @classmethod
     def of(
@@ -151,7 +152,8 @@ class Geometry:
             squares += np.vecdot(share, share)
         effective = effective_rows(total, squares)[squares > 0]
         effective_share = float(effective.mean() / m) if len(effective) else 1.0
-        return cls(masks, paired, w, fpc, v, leverage, prior, effective_share)
+        chunk = (part, z, influence) if part == slice(0, m) else None
+        return cls(masks, paired, w, fpc, v, leverage, prior, effective_share, chunk)
 
     @property
     def d(self) -> int:
@@ -184,19 +186,30 @@ class Geometry:
         """Prior means, ``(d, 1)``."""
         return self.prior.means(self.d)[:, None]
 
+    @cached_property
+    def slack(self) -> Floats:
+        """1 − leverage of the units, ``(m, 1)``."""
+        return slack(self.leverage)[:, None]
+
     def transposed(self, a: Floats) -> Floats:
         """Zᵀa, ``(d, k)``, of ``a (m, k)``, with the masks as ±½."""
-        return np.asarray(sum(z @ a[part] for part, z in _signed(self.masks)))
+        return np.asarray(sum(z @ a[part] for part, z, _ in self._chunks()))
 
     def predict(self, phi: Floats) -> Floats:
         """Zφ, ``(m, k)``, with the masks as ±½."""
-        return np.concatenate([z.T @ phi for _, z in _signed(self.masks)])
+        return np.concatenate([z.T @ phi for _, z, _ in self._chunks()])
 
     def sandwich(self, variance: Floats) -> Floats:
         """Covariance ``(d, d, k)`` of φ if the units have ``variance (m, k)``."""
         u = self.unit_weights * np.sqrt(variance.T)
-        terms = ((self.v @ z, u[:, part]) for part, z in _signed(self.masks))
+        terms = ((influence, u[:, part]) for part, _, influence in self._chunks())
         return sandwich(terms, self.d, variance.shape[1])
+
+    def _chunks(self) -> Iterable[tuple[slice, Floats, Floats]]:
+        """Iterate over the masks as ±½ in chunks: where, columns z ``(d, ·)``, influences Vz."""
+        if self.only_chunk is not None:
+            return (self.only_chunk,)
+        return ((part, z, self.v @ z) for part, z in _signed(self.masks))
 
 
 def _signed(masks: Masks) -> Iterator[tuple[slice, Floats]]:
@@ -273,7 +286,7 @@ class ShapleyPosterior:
         """
         g, d = self.geometry, self.geometry.d
         fpc = g.finite_population_correction[:, None]
-        variance = fpc * self._squares / slack(g.leverage)[:, None]
+        variance = fpc * self._squares / g.slack
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
             variance += (1 - fpc) * self.unit_noise
         out = g.sandwich(variance)
