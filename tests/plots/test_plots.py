@@ -14,6 +14,7 @@ from matplotlib.colors import same_color
 
 import credex as cx
 from credex import formatting
+from credex.plots.canvas import PALE
 from credex.posteriors import Belief
 
 
@@ -39,15 +40,15 @@ def labels(ax):
 
 
 def texts(ax):
-    return " | ".join(t.get_text() for t in ax.texts)
+    return " | ".join(t.get_text().replace("\n", " ") for t in ax.texts)
 
 
 def lines_at(ax, y):
-    """Lines of one row as (left, right), and its marker."""
+    """The thin line, the thick one and the stroke of a row."""
     rows = [ln for ln in ax.lines if len(set(ln.get_ydata())) == 1 and ln.get_ydata()[0] == y]
-    spans = [tuple(ln.get_xdata()) for ln in rows if len(ln.get_xdata()) == 2]
-    dots = [ln for ln in rows if len(ln.get_xdata()) == 1]
-    return spans, dots[0]
+    thin = [ln for ln in rows if len(ln.get_xdata()) == 5]
+    thick = [ln for ln in rows if len(ln.get_xdata()) == 2 and ln.get_linestyle() == "-"]
+    return thin, thick, next(ln for ln in rows if len(ln.get_xdata()) == 1)
 
 
 def with_belief(e, mean, sd):
@@ -88,38 +89,45 @@ def test_lines_end_where_the_intervals_end(level):
     outer, inner = E.interval(level), E.interval(0.5)
     for y, name in enumerate(E.top(16)):
         i = NAMES.index(name)
-        spans, dot = lines_at(ax, y)
-        assert spans == [
-            (pytest.approx(outer.lower[i]), pytest.approx(outer.upper[i])),
-            (pytest.approx(inner.lower[i]), pytest.approx(inner.upper[i])),
-        ]
-        assert dot.get_xdata()[0] == pytest.approx(E.mean[i])
+        (thin,), thick, stroke = lines_at(ax, y)
+        left, a, _, b, right = thin.get_xdata()
+        assert (left, right) == (pytest.approx(outer.lower[i]), pytest.approx(outer.upper[i]))
+        for line in thick:
+            assert tuple(line.get_xdata()) == (pytest.approx(a), pytest.approx(b))
+        assert (a, b) == (pytest.approx(inner.lower[i]), pytest.approx(inner.upper[i]))
+        assert stroke.get_xdata()[0] == pytest.approx(E.mean[i])
     low, high = ax.get_xlim()
     assert low < min(0.0, outer.lower.min())
     assert high > max(0.0, outer.upper.max())
 
 
+def test_the_stroke_at_the_mean_does_not_hide_the_50_percent_bar():
+    ax = E.plot.intervals()
+    _, (bar,), stroke = lines_at(ax, 0)
+    assert stroke.get_marker() == "|"
+    assert stroke.get_markeredgewidth() < 3  # points
+    assert bar.get_linewidth() < stroke.get_markersize()
+
+
 def test_colours_tell_the_sign_and_doubt_is_hollow_and_pale():
     e = with_belief(EXACT, [3.0, -2.0, 0.1], [0.1, 0.1, 1.0])
     ax = e.plot.intervals()
-    (_, first), (_, second), (_, third) = (lines_at(ax, y) for y in range(3))
-    assert same_color(first.get_markeredgecolor(), formatting.POSITIVE)
-    assert same_color(second.get_markeredgecolor(), formatting.NEGATIVE)
-    assert same_color(first.get_markerfacecolor(), formatting.POSITIVE)
-    assert same_color(third.get_markerfacecolor(), ax.get_facecolor())
-    pale = [
-        ln.get_alpha() for ln in ax.lines if len(ln.get_xdata()) == 2 and ln.get_ydata()[0] == 2
-    ]
-    assert max(pale[:2]) < 1
+    rows = [lines_at(ax, y) for y in range(3)]
+    colours = [stroke.get_color() for _, _, stroke in rows]
+    assert colours == [formatting.POSITIVE, formatting.NEGATIVE, formatting.POSITIVE]
+    assert [len(thick) for _, thick, _ in rows] == [1, 1, 2]  # two lines are a hollow box
+    assert [thin[0].get_alpha() for thin, _, _ in rows] == [1.0, 1.0, PALE]
+    (top, bottom) = (line.get_transform().transform((0, 0)) for line in rows[2][1])
+    assert abs(top[1] - bottom[1]) > 4  # pixels
 
 
 def test_exact_is_marked():
     ax = EXACT.plot.intervals()
-    spans, dot = lines_at(ax, 0)
-    assert spans == []
+    thin, thick, dot = lines_at(ax, 0)
+    assert (thin, thick) == ([], [])
     assert dot.get_marker() == "D"
     assert "exact" in texts(ax)
-    assert same_color(lines_at(ax, 2)[1].get_markerfacecolor(), formatting.NEUTRAL)
+    assert same_color(lines_at(ax, 2)[2].get_markerfacecolor(), formatting.NEUTRAL)
 
 
 def test_words_around_the_picture():
@@ -134,7 +142,9 @@ def test_words_around_the_picture():
 
 
 def test_numbers_are_printed_in_a_figure_of_our_own_only():
-    rows, _ = formatting.table(E, formatting.View.of(E, 0), formatting.largest(E, 0, 3)[0])
+    view, features = formatting.View.of(E, 0), formatting.largest(E, 0, 3)[0]
+    rows, _ = formatting.table(E, view, features, same=True)
+    assert len({len(r.lower.partition(".")[2]) for r in rows}) == 1  # one format of decimals
     own = texts(E.plot.intervals(most=3))
     assert all(f"{r.lower} … {r.upper}" in own for r in rows)
     _, ax = plt.subplots()
@@ -211,6 +221,7 @@ def test_dollar_signs_are_not_formulas():
 def test_several_outputs_are_panels_or_have_a_name():
     panels = THREE.plot.intervals()
     assert len(panels) == 3
+    assert len({ax.get_xlim() for ax in panels}) == 1
     assert labels(panels[2]) == labels(THREE.plot.intervals(output=2))
     render(panels[0])
     with pytest.raises(cx.InputError, match="say which output"):

@@ -1,4 +1,4 @@
-"""Plots of explanations: ``e.plot.intervals()``, ``e.plot.ranks()``, ``e.plot.overlay()``.
+"""Plots: ``e.plot.intervals()``, ``e.plot.waterfall()``, ``batch.plot.beeswarm()`` and others.
 
 matplotlib is imported when the first plot is drawn. No plot opens a window or changes ``rcParams``
 or the backend: text and axes follow the current style.
@@ -6,18 +6,32 @@ or the backend: text and axes follow the current style.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from credex.estimators.forecast import Forecast
 from credex.explanation_base import ExplanationBase
-from credex.plots import image, intervals, ranks, series
+from credex.plots import (
+    compare,
+    forecast,
+    image,
+    intervals,
+    pairs,
+    ranks,
+    reliability,
+    series,
+    trace,
+    waterfall,
+)
+from credex.plots.batch import BatchPlots
 from credex.plots.text import TextPlot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Plots"]
+__all__ = ["BatchPlots", "Plots", "reliability"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +54,11 @@ class Plots:
         ax: Axes | None = None,
         sort: bool = True,
     ) -> Any:
-        """Draw a forest plot: a dot at each importance, thick 50 % and thin ``level`` intervals.
+        """Draw a forest plot: a stroke at each importance, thick 50 % and thin ``level`` intervals.
 
         Orange raises the prediction, blue lowers it; a feature whose interval includes zero is
-        pale and hollow, one that is known exactly is a diamond.
+        pale and hollow, one that is known exactly is a diamond. Panels of several outputs have one
+        scale.
 
         Parameters
         ----------
@@ -113,6 +128,77 @@ class Plots:
         of ranks; ranks beyond are one column, "later".
         """
         return ranks.draw(self.explanation, output, most, ax)
+
+    def waterfall(
+        self,
+        *,
+        output: Any = None,
+        most: int = 10,
+        level: float | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the steps from the base value to the prediction, with whiskers.
+
+        The largest importances are on top; the features beyond ``most`` are one step, whose
+        interval is that of their sum. Pale: the interval includes zero.
+        """
+        return waterfall.draw(self.explanation, output, most, level, ax)
+
+    def pairs(
+        self,
+        first: str | int | None = None,
+        second: str | int | None = None,
+        *,
+        output: Any = None,
+        level: float | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the joint posterior of two features, by default of the two largest.
+
+        A narrow slanted shape: what one of them has, the other has not. Dashed lines are where
+        both are equally important.
+        """
+        return pairs.draw(self.explanation, first, second, output, level=level, ax=ax)
+
+    def trace(
+        self,
+        states: Iterable[Any],
+        *,
+        output: Any = None,
+        most: int = 4,
+        level: float | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw how importances and intervals changed in a run: ``states = list(s.iterate(x))``.
+
+        ``most`` features (six at most) with the largest importances; earlier explanations of the
+        same instance will do, too.
+        """
+        return trace.draw(self.explanation, states, output, most, level=level, ax=ax)
+
+    def forecast(self, forecast_: Forecast, *, ax: Axes | None = None) -> Axes:
+        """Draw how many queries a width takes: the forecast that began with this explanation.
+
+        ``forecast.plot()`` does the same.
+        """
+        return forecast.draw(self.explanation, forecast_, ax)
+
+    def compare(
+        self,
+        other: ExplanationBase,
+        *,
+        output: Any = None,
+        most: int = 15,
+        level: float | None = None,
+        names: tuple[str, str] = ("this", "the other"),
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the differences to another explanation, of another model, version or row.
+
+        Features are matched by name. A difference is real if its interval excludes zero; P(sign)
+        is the probability that it has the sign it shows. ``names`` are for the title.
+        """
+        return compare.draw(self.explanation, other, output, most, level, names=names, ax=ax)
 
     # -- images --------------------------------------------------------------------------------
 

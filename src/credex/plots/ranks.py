@@ -10,7 +10,7 @@ from credex import formatting
 from credex.errors import check_count
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
-from credex.plots.canvas import LUMA, PLAIN, axes, bare, label, title
+from credex.plots.canvas import LUMA, PLAIN, axes, bare, caption, label, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def draw(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
         p = np.column_stack([p[:, :n], p[:, n:].sum(axis=1)])
         heads.append("later")
     p = p[:, : len(heads)]
-    ax, room, longest = axes(ax, 4.0 + 0.5 * len(heads), 1.5 + 0.32 * n)
+    ax, room, longest = axes(ax, 3.6 + 0.42 * len(heads), 1.5 + 0.32 * n)
 
     # A blue as dense as the rank is likely, over whatever the background is.
     ground = np.array(to_rgba(ax.get_facecolor())[:3])
@@ -52,7 +52,8 @@ def draw(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
     ax.set_xticks(range(len(heads)), heads)
     ax.set_yticks(range(n), [label(e, i, longest) for i in features], **PLAIN)
     bare(ax)
-    ax.set_xlabel("rank by the size of the importance (1 is the largest)")
+    words = "rank by the size of the importance (1 is the largest)"
+    caption(ax, min(room, 0.7 + 0.42 * len(heads)), words)
     more = f"; {left_out} more features are not shown" if left_out else ""
     title(ax, room, e, view.output, f"probability of each rank{more}")
     return ax

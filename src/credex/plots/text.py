@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-from credex import formatting
-from credex.cells import clean
+from credex import formatting, markup
+from credex.cells import DIRECTIONS, clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
@@ -25,9 +25,6 @@ FAINT = 1 / 6
 
 STRONGEST = 0.72
 """Opacity of the colour behind the largest importance: text on it stays readable."""
-
-DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that change the direction of the text around them; drawn as �."""
 
 STYLE = """
 .credex-text{--up:213,94,0;--down:0,114,178;font:15px/1.9 system-ui,sans-serif;max-width:50em}
@@ -45,16 +42,6 @@ text-decoration-color:color-mix(in srgb,currentColor 40%,transparent)}
 .credex-text .small{font-size:12.5px;line-height:1.5;opacity:.8}
 .credex-text .key span{margin-right:1.2em;white-space:nowrap}
 .credex-text .key i{font-style:normal;margin:0;padding:1px 4px}
-"""
-
-PAGE = """<!doctype html>
-<html lang="und"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>{title}</title>
-<style>:root{{color-scheme:light dark}}body{{margin:1.5em;background:Canvas;color:CanvasText}}
-</style></head><body>
-{body}
-</body></html>
 """
 
 RAISES, LOWERS = (223, 215, 208), (153, 111, 39)
@@ -96,8 +83,7 @@ class TextPlot:
     @property
     def html(self) -> str:
         """A whole page that needs no other file; it follows the reader's light or dark mode."""
-        title = escape(f"{self.explanation.method}: text")
-        return PAGE.format(title=title, body=self._repr_html_())
+        return markup.page(f"{self.explanation.method}: text", self._repr_html_())
 
     def _repr_html_(self) -> str:
         e, level = self.explanation, escape(formatting.percent(self.view.level))
