@@ -11,14 +11,16 @@ from tests.games import smooth_game, table_game
 from tests.strategies import Counting, numbers
 
 EXPLAINERS = "BayesLIME BayesSHAP Explanation Explanations Failure Forecast Verification Interval"
-EXPLAINERS += " Interactions"
+EXPLAINERS += " Interactions SavedBatch read_batch"
 DOMAINS = "Masks Tabular Text Series Image Slic Quickshift Felzenszwalb Grid Blur Noise"
 SAMPLERS = "Random Paired Focused PaperFocused"
 RULES = "Queries RankingSettled RelativeWidth WallClock Width"
 PIECES = "LinearPosterior ErrorPosterior Prior Exponential shapley_kernel metrics"
 PIECES += " perturbations_to_go Published"
 MODELS = "from_pipeline from_onnx from_torch"
-ERRORS = "CredexError InputError BudgetError MissingExtraError InterruptedRun ModelError"
+ERRORS = (
+    "CredexError OutputError InputError BudgetError MissingExtraError InterruptedRun ModelError"
+)
 ERRORS += " ModelOutputError ModelRaisedError RandomModelError"
 NAMES = set(f"{EXPLAINERS} {DOMAINS} {SAMPLERS} {RULES} {PIECES} {MODELS} {ERRORS}".split())
 
@@ -37,7 +39,8 @@ NUMBERS += " base_interval"
 ABOUT = "names feature_values labels units label payload data_digest selected belief"
 MADE = "n_queries n_model_rows model_seconds exact posterior sampler recipe settings notes"
 ASKED = "r2 error prob_positive prob_greater rank_probabilities rank_range top sample"
-FORMS = "to_frame as_list to_json from_json plot"
+FORMS = "to_html verdict to_frame to_json from_json plot to_shap to_arviz"
+FORMS += " as_list as_map as_pyplot_figure show_in_notebook save_to_file"
 
 
 def test_attributes_of_explanations_are_pinned():
@@ -50,7 +53,7 @@ def test_attributes_of_explanations_are_pinned():
 def test_attributes_of_explainers_are_pinned(cls):
     explainer = cls(lambda z: 1.0 * z[:, 0], cx.Masks(3))
     public = {name for name in dir(explainer) if not name.startswith("_")}
-    calls = "explain explain_many iterate forecast refine zoom calibrate verify"
+    calls = "explain explain_many frames schema iterate forecast refine zoom calibrate verify"
     own = "warmed surrogate interactions" if cls is cx.BayesSHAP else ""
     assert public == set(f"{calls} model domain options method {own}".split())
 

@@ -55,7 +55,7 @@ def test_a_fit_unpacks_a_bounded_number_of_rows():
     LinearPosterior.fit(np.eye(3), np.ones(3)).interval(robust=True)  # imports SciPy
     tracemalloc.start()
     try:
-        p = LinearPosterior.of_rows(rows, prior=Prior(), intercept="flat")
+        p = LinearPosterior(rows, Prior(), "flat", squeeze=False)
         p.interval(robust=True)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

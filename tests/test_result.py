@@ -88,6 +88,28 @@ def test_shapes_of_two_outputs(two):
         two.top(2, output=7)
 
 
+def test_one_output_of_several(two):
+    for key, j in (("1", 1), (0, 0)):
+        one = two[key]
+        assert one.outputs == (two.outputs[j],)
+        np.testing.assert_array_equal(one.mean, two.mean[:, j])
+        np.testing.assert_array_equal(one.interval().lower, two.interval().lower[:, j])
+        assert (one.base_value, one.prediction) == (two.base_value[j], two.prediction[j])
+        assert (one.r2, one.error.scale) == (two.r2[j], two.error.scale[j])
+        again = cx.Explanation.from_json(one.to_json())
+        np.testing.assert_array_equal(again.mean, one.mean)
+        assert one.top(3) == two.top(3, output=j)
+    assert two["1"]["1"].outputs == ("1",)
+    with pytest.raises(cx.InputError, match="no output 'spam'"):
+        two["spam"]
+
+
+def test_one_output_is_refined_like_an_explanation_of_it(two):
+    shap = cx.BayesSHAP(Bumpy(12, 1, k=2), cx.Masks(12))
+    alone = cx.BayesSHAP(Bumpy(12, 1, k=2), cx.Masks(12), target=1).explain(queries=200)
+    np.testing.assert_allclose(shap.refine(two[1], queries=200).mean, alone.mean, atol=1e-12)
+
+
 def test_outputs_equal_their_own_explanations(two):
     for j in (0, 1):
         alone = cx.BayesSHAP(Bumpy(12, 1, k=2), cx.Masks(12), target=j).explain(queries=120)

@@ -66,7 +66,7 @@ def test_a_width_no_budget_can_reach():
     assert not e.converged
     assert e.stop_reason == "max_queries"
     assert 299 <= e.n_queries <= 300
-    assert "before the precision was met" in str(e)
+    assert "stopped: max_queries reached" in str(e)
 
 
 def test_queries_are_not_a_precision():

@@ -5,6 +5,7 @@ from credex.designs.coalitions import shapley_kernel
 from credex.designs.paper_focused import PaperFocused
 from credex.designs.perturbations import Exponential
 from credex.designs.samplers import Focused, Paired, Random
+from credex.disk import SavedBatch, read_batch
 from credex.domains import (
     Blur,
     Felzenszwalb,
@@ -27,6 +28,7 @@ from credex.errors import (
     ModelError,
     ModelOutputError,
     ModelRaisedError,
+    OutputError,
     RandomModelError,
 )
 from credex.estimators.forecast import Forecast, perturbations_to_go
@@ -71,6 +73,7 @@ __all__ = [
     "ModelOutputError",
     "ModelRaisedError",
     "Noise",
+    "OutputError",
     "Paired",
     "PaperFocused",
     "Prior",
@@ -81,6 +84,7 @@ __all__ = [
     "RandomModelError",
     "RankingSettled",
     "RelativeWidth",
+    "SavedBatch",
     "Series",
     "Slic",
     "Tabular",
@@ -93,6 +97,7 @@ __all__ = [
     "from_torch",
     "metrics",
     "perturbations_to_go",
+    "read_batch",
     "shapley_kernel",
 ]
 

@@ -3,47 +3,65 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from credex.errors import CredexError, InputError, InterruptedRun, ModelError
-from credex.explainer_base import Case, ExplainerBase
+from credex.explainer_base import Case, on_screen
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.model_queue import ModelQueue
 from credex.options import Options
+from credex.progress import progress_bar
 from credex.run import Run, drive
+from credex.sealed import Sealed
 from credex.stopping import Goals
 
-__all__ = ["Job", "explain_batch", "progress_bar"]
+__all__ = ["Job", "TimeUpError", "check_jobs", "explain_batch", "explain_rows"]
 
 Item = Explanation | Failure | None
 
 
+class TimeUpError(Exception):
+    """The time of a batch is up: its other rows are not explained."""
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Rows that an explainer is to explain; pickled for worker processes."""
+    """Rows that an explainer is to explain; pickled for worker processes.
 
-    explainer: ExplainerBase
+    After ``deadline`` (as `time.time` counts) no row is begun.
+    """
+
+    explainer: Any
     rows: Sequence[Any]
     cohorts: Sequence[Any]
     goals: Goals
     options: Options
+    deadline: float | None = None
 
     def queue(self, shared: Any) -> ModelQueue:
         """Return a queue to the model that keeps shared answers."""
-        return self.explainer._queue(self.options, shared)  # noqa: SLF001
+        queue: ModelQueue = self.explainer._queue(self.options, shared)  # noqa: SLF001
+        return queue
 
     def begin(self, i: int, begun: Explanation | None, queue: ModelQueue) -> Run:
         """Start row ``i``, or continue it from ``begun``."""
-        case = Case(self.rows[i], self.cohorts[i], begun)
-        return self.explainer._begin(case, self.goals, self.options, queue)  # noqa: SLF001
+        case, goals = Case(self.rows[i], self.cohorts[i], begun), self.goals
+        if self.deadline is not None:
+            left = self.deadline - time.time()
+            if left <= 0:
+                raise TimeUpError
+            goals = goals.with_time(left)
+        run: Run = self.explainer._begin(case, goals, self.options, queue)  # noqa: SLF001
+        return run
 
     def check_same(self, i: int, done: Explanation) -> None:
         """Raise if ``done`` was not made of row ``i`` and the present data."""
@@ -85,6 +103,8 @@ class _Batch:
         for i in todo:
             try:
                 run = self.job.begin(i, self.begun.get(i), queue)
+            except TimeUpError:
+                return
             except CredexError as error:
                 self._fail(i, error)
             else:
@@ -117,11 +137,18 @@ class _Batch:
             raise item.error
 
 
+def explain_rows(job: Job, queue: ModelQueue) -> list[Item]:
+    """Explain the rows of a job in this thread; errors are recorded."""
+    batch = _Batch(job, "record", [None] * len(job.rows), {}, lambda n: n)
+    batch.explain(range(len(job.rows)), queue)
+    return batch.done
+
+
 def explain_batch(
     job: Job,
     *,
     start: Explanations | None,
-    n_jobs: int,
+    n_jobs: int | None,
     workers: str,
     shares_rows: bool,
     on_error: str,
@@ -130,6 +157,8 @@ def explain_batch(
     """Explain the rows of a job; see `Explainer.explain_many`."""
     _check_arguments(on_error, workers, start, n_jobs)
     clock, n = time.perf_counter(), len(job.rows)
+    if job.goals.batch_seconds is not None:
+        job = replace(job, deadline=time.time() + job.goals.batch_seconds)
     before = Explanations((None,) * n, 0, 0, 0.0, "") if start is None else start
     if len(before) != n:
         raise InputError(f"start has {len(before)} rows, X has {n}")
@@ -138,11 +167,12 @@ def explain_batch(
         if item is not None:
             job.check_same(i, item)
     todo = [i for i in range(n) if done[i] is None]
-    n_workers = min(os.cpu_count() or 1 if n_jobs == -1 else n_jobs, max(len(todo), 1))
-    threads = workers == "threads" or (workers == "auto" and shares_rows)
+    n_workers = min(check_jobs(n_jobs), max(len(todo), 1))
+    shares = workers == "auto" and shares_rows and not in_context()
+    threads = workers == "threads" or shares
     queue = job.queue({} if before.shared is None else before.shared)
-    how, complete = "one worker", True
-    with progress_bar("explaining", n, n - len(todo), progress=progress) as bar:
+    how, interrupted = "one worker", False
+    with progress_bar("explaining", n, n - len(todo), show=on_screen(progress)) as bar:
         batch = _Batch(job, on_error, [*done], before.begun, bar.update)
         try:
             if n_workers == 1:
@@ -154,7 +184,8 @@ def explain_batch(
             else:
                 how = _processes(batch, queue, todo, n_workers)
         except KeyboardInterrupt:
-            complete = False
+            interrupted = True
+    complete = not interrupted and all(item is not None for item in batch.done)
     out = Explanations(
         tuple(batch.done),
         before.n_model_rows + queue.rows_sent,
@@ -165,7 +196,7 @@ def explain_batch(
         {} if complete else batch.unfinished,
         None if complete else queue.shared,
     )
-    if not complete:
+    if interrupted:
         left = sum(item is None for item in out.items)
         msg = f"interrupted with {left} rows to go; explain_many(X, start=….partial)"
         stop = InterruptedRun(msg)
@@ -184,47 +215,103 @@ def _threads(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int) 
 
 
 def _processes(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int) -> str:
-    """Explain blocks of rows in processes, or in threads if the model cannot be pickled."""
+    """Explain blocks of rows in processes, or in threads if the model cannot be pickled.
+
+    Inside ``joblib.parallel_config(backend)`` that backend has the workers.
+    """
     import pickle
 
     from joblib import Parallel, delayed
 
+    job, done = batch.job, 0
     blocks = _blocks(todo, n_workers * 4 if len(todo) >= 8 * n_workers else n_workers)
-    pool = Parallel(n_jobs=n_workers, backend="loky", return_as="generator")
-    results = pool(delayed(_in_worker)(batch.job, batch.begun, block) for block in blocks)
+    pool = Parallel(n_jobs=n_workers, prefer="processes", return_as=returns("generator"))
+    results: Iterator[tuple[list[Item], int, int]] = iter(())
     try:
+        sealed = Sealed.of(job.explainer)
+        results = pool(
+            delayed(_in_worker)(
+                sealed,
+                replace(job, explainer=None, rows=_at(job.rows, b), cohorts=_at(job.cohorts, b)),
+                {n: batch.begun[i] for n, i in enumerate(b) if i in batch.begun},
+            )
+            for b in blocks
+        )
         for block, (items, rows, calls) in zip(blocks, results, strict=True):
             for i, item in zip(block, items, strict=True):
                 batch.done[i] = item
+                if isinstance(item, Failure) and getattr(job.rows[i], "label", None) is None:
+                    batch.done[i] = Failure(i, item.error)  # not the position in its block
                 batch.raise_failure(i)
             queue.count(rows, calls)
             batch.progress(len(block))
+            done += len(block)
     except (pickle.PicklingError, TypeError, AttributeError) as cause:
         if isinstance(cause, TypeError | AttributeError) and "pickle" not in str(cause):
             raise
-        _threads(batch, queue, [i for i in todo if batch.done[i] is None], n_workers)
+        _threads(batch, queue, todo[done:], n_workers)
         return f"threads ({n_workers}): the model cannot be pickled"
-    except BrokenExecutor as cause:
-        msg = "a worker process died (out of memory, or the model ended it); try workers='threads'"
-        raise ModelError(msg) from cause
+    except Exception as cause:
+        if worker_died(cause):
+            raise ModelError(DIED) from cause
+        raise
     finally:
         with warnings.catch_warnings():  # joblib warns that blocks were given up: they were
             warnings.simplefilter("ignore", UserWarning)
-            results.close()
-    return f"processes ({n_workers})"
+            getattr(results, "close", lambda: None)()
+    kind = pool_name()
+    return f"{kind} ({n_workers})"
+
+
+DIED = "a worker process died (out of memory, or the model ended it); try workers='threads'"
+
+
+def worker_died(error: BaseException) -> bool:
+    """Whether an error says that a worker process, of joblib or of dask, is gone."""
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"
+
+
+def pool_name() -> str:
+    """Return what has the workers: ``"processes"``, or the backend of joblib's context."""
+    from joblib.parallel import get_active_backend
+
+    name = type(get_active_backend(prefer="processes")[0]).__name__
+    return "processes" if name == "LokyBackend" else name.removesuffix("Backend")
+
+
+def returns(wanted: str) -> str:
+    """Return how joblib can hand over results: as ``wanted``, a generator, or as a list."""
+    from joblib.parallel import get_active_backend
+
+    backend = get_active_backend(prefer="processes")[0]
+    return wanted if getattr(backend, "supports_return_generator", False) else "list"
+
+
+def in_context() -> bool:
+    """Whether the caller is inside ``joblib.parallel_config`` with a backend of its own."""
+    if "joblib" not in sys.modules:  # nobody can be
+        return False
+    from joblib.parallel import get_active_backend
+
+    return type(get_active_backend(prefer="threads")[0]).__name__ != "ThreadingBackend"
 
 
 def _in_worker(
-    job: Job, begun: dict[int, Explanation], block: list[int]
+    sealed: Sealed, job: Job, begun: dict[int, Explanation]
 ) -> tuple[list[Item], int, int]:
     """Explain a block of rows in a process of its own.
 
     Errors are recorded and raised by the parent: one that crosses over by itself loses its cause.
     """
+    job = replace(job, explainer=sealed.open())
     queue = job.queue({})
     batch = _Batch(job, "record", [None] * len(job.rows), begun, lambda n: n)
-    batch.explain(block, queue)
-    return [batch.done[i] for i in block], queue.rows_sent, queue.calls
+    batch.explain(range(len(job.rows)), queue)
+    return batch.done, queue.rows_sent, queue.calls
+
+
+def _at(items: Sequence[Any], block: list[int]) -> list[Any]:
+    return [items[i] for i in block]
 
 
 def _blocks(todo: list[int], n: int) -> list[list[int]]:
@@ -240,14 +327,18 @@ def _check_arguments(on_error: str, workers: str, start: object, n_jobs: object)
     if start is not None and not isinstance(start, Explanations):
         msg = f"start must be an interrupted batch (Explanations); got {type(start).__name__}"
         raise InputError(msg)
+    check_jobs(n_jobs)
+
+
+def check_jobs(n_jobs: Any) -> int:
+    """Return the number of workers; ``None`` takes that of joblib's context, or one."""
+    if n_jobs is None:
+        if "joblib" not in sys.modules:
+            return 1
+        from joblib import effective_n_jobs
+
+        return int(effective_n_jobs(None))
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
-    if not whole or n_jobs == 0 or n_jobs < -1:  # type: ignore[operator]
+    if not whole or n_jobs == 0 or n_jobs < -1:
         raise InputError(f"n_jobs must be a whole number ≥ 1, or −1 for all cores; got {n_jobs!r}")
-
-
-def progress_bar(what: str, total: int, initial: int = 0, *, progress: bool | None) -> Any:
-    """Return a progress bar over rows: by default on a terminal, nothing in a pipe."""
-    from tqdm import tqdm
-
-    quiet = None if progress is None else not progress
-    return tqdm(total=total, initial=initial, desc=what, unit="row", disable=quiet)
+    return os.cpu_count() or 1 if n_jobs == -1 else int(n_jobs)

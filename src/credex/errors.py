@@ -9,6 +9,7 @@
     │   ├── ModelRaisedError             it raised; the cause is ``__cause__``
     │   ├── ModelOutputError             wrong length, wrong shape, NaN, infinity, text
     │   └── RandomModelError             two answers for the same row; see ``noisy=True``
+    ├── OutputError (OSError)            the folder of a batch cannot be written or read
     ├── MissingExtraError (ImportError)  an optional package is not installed
     └── InterruptedRun (KeyboardInterrupt)  Ctrl-C; ``.partial`` keeps what was learned
 """
@@ -74,6 +75,10 @@ class ModelOutputError(ModelError):
 
 class RandomModelError(ModelError):
     """The model gave two answers for the same row."""
+
+
+class OutputError(CredexError, OSError):
+    """The folder of a batch cannot be written or read; the message says what is safe."""
 
 
 class MissingExtraError(CredexError, ImportError):

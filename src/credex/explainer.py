@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from credex.batch import Job, explain_batch, progress_bar
+from credex.batch import Job, check_jobs, explain_batch
+from credex.disk import explain_to_folder
 from credex.errors import BudgetError, InputError, check_count, check_positive
 from credex.estimators.forecast import Forecast
-from credex.explainer_base import Case, ExplainerBase
+from credex.explainer_base import Case, ExplainerBase, on_screen
 from credex.explanation import Explanation
 from credex.explanations import Explanations
 from credex.options import Options, OptionsDict
+from credex.portfolio import Work, blocks_of, dense
 from credex.posteriors import Prior
+from credex.progress import progress_bar
 from credex.run import states
 from credex.seeds import Purpose, child, spawn
 from credex.stopping import CallDict, Goals, Width, split_call
@@ -30,10 +34,16 @@ from credex.verify import (
 )
 from credex.zoom import largest_parts, zoom_note
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["Explainer"]
 
 CALIBRATION = 32
 """Queries that `Explainer.calibrate` asks, twice, or as many as a fit takes."""
+
+PARTITION_ROWS = 1_000
+"""Rows of one file of a batch on disk: what a job that is killed may lose."""
 
 SEED_QUERIES = 200
 """Default number of queries a forecast spends."""
@@ -147,24 +157,34 @@ class Explainer(ExplainerBase):
         *,
         start: Explanations | None = None,
         cohort: Any = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
         workers: str = "auto",
         on_error: str = "raise",
         progress: bool | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        partition_rows: int = PARTITION_ROWS,
+        id: str | None = None,  # noqa: A002 - the word for it
+        keep: Sequence[str] = (),
         **call: Unpack[CallDict],
-    ) -> Explanations:
+    ) -> Any:
         """Explain every row of ``X``; the same numbers as one by one, in far fewer model calls.
+
+        Returns `Explanations`, or with ``out=`` a `SavedBatch`.
 
         Parameters
         ----------
         X
-            A frame or 2-D array.
+            A frame, a 2-D array, a sparse matrix (its rows reach the model as dense arrays), a list
+            of instances, or an iterator over frames, arrays or instances.
         start
             An interrupted batch to continue.
         cohort
             One cohort for all rows, or one for each.
         n_jobs
-            Workers; −1 takes one for each core.
+            Workers; −1 takes one for each core. By default one, or those of
+            ``joblib.parallel_config``, whose backend has the workers then.
         workers
             ``"processes"`` (cloudpickle carries lambdas), ``"threads"``, or ``"auto"``: processes
             if the model can be pickled and rows do not share their perturbations, else threads.
@@ -173,13 +193,43 @@ class Explainer(ExplainerBase):
             ``"raise"``, or ``"record"`` to keep a `Failure` in the row's place.
         progress
             A bar; by default only on a terminal.
+        out
+            Folder for the results, as tidy frames in Parquet files (see `frames` and `SavedBatch`)
+            of ``partition_rows`` rows each: memory stays flat, and a job that was stopped loses
+            the parts in progress only. Errors are recorded.
+        resume, overwrite
+            What to do if ``out`` holds a batch: go on with it, if it is of the same model, data and
+            settings, or delete it. With neither, that is an error.
+        partition_rows, id, keep
+            Rows of a part; ids and kept columns as in `frames`. With ``out=`` only.
         **call
             ``width``, ``queries``, ``max_queries``, ``stop`` and options as in `explain`, for
-            every row. `WallClock` counts from the start of each row, not of the batch; rows that
-            run side by side share the model, so each has fewer queries than alone.
+            every row. `WallClock` counts from the start of each row, not of the batch, unless it
+            has ``batch=True``; rows that run side by side share the model, so each has fewer
+            queries than alone.
         """
         goals, opts = split_call(call, self.options)
-        rows = self.domain.split(X)
+        if out is not None:
+            if start is not None or workers == "threads" or not _is_one(cohort):
+                msg = "out= takes no start= (give resume=True), no workers='threads', one cohort"
+                raise InputError(msg)
+            return explain_to_folder(
+                Work(self, goals, opts, id, tuple(keep), cohort),
+                X,
+                out,
+                resume=resume,
+                overwrite=overwrite,
+                partition_rows=check_count("partition_rows", partition_rows),
+                n_workers=check_jobs(n_jobs),
+                progress=progress,
+            )
+        if resume or overwrite or id is not None or keep:
+            raise InputError("resume=, overwrite=, id= and keep= go with out='folder'")
+        if hasattr(X, "__next__"):
+            blocks = blocks_of(X, PARTITION_ROWS, self.domain)
+            rows = [row for block in blocks for row in self.domain.split(dense(block))]
+        else:
+            rows = self.domain.split(dense(X))
         shares = self._kind == "perturbations" and getattr(self.domain, "around", "") == "training"
         return explain_batch(
             Job(self, rows, _cohorts(cohort, len(rows)), goals, opts),
@@ -190,6 +240,58 @@ class Explainer(ExplainerBase):
             on_error=on_error,
             progress=progress,
         )
+
+    def frames(
+        self,
+        frames: Iterable[Any],
+        *,
+        id: str | None = None,  # noqa: A002 - the word for it
+        keep: Sequence[str] = (),
+        cohort: Any = None,
+        **call: Unpack[CallDict],
+    ) -> Iterator[pd.DataFrame]:
+        """Explain frame after frame: each becomes a tidy frame with the columns of `schema`.
+
+        A pure function of the rows: the numbers of a row do not depend on the rows beside it, so
+        any engine may divide them (`credex.engines` has adapters), bit by bit the same where the
+        model's answers do not depend on its batch, such as those of forests. A row that cannot be
+        explained has one line, with its ``error``.
+
+        Parameters
+        ----------
+        frames
+            Iterator over frames, 2-D arrays, sparse matrices or lists of instances.
+        id
+            Column that identifies a row; by default the index of the frames, or the position in
+            the whole input if they have none (or pandas' default one).
+        keep
+            Further columns that the result repeats, such as a region. Columns of ``id`` and
+            ``keep`` that are no features are kept from the model.
+        cohort
+            As in `explain`.
+        **call
+            ``width``, ``queries``, ``max_queries``, ``stop`` and options as in `explain`.
+        """
+        goals, opts = split_call(call, self.options)
+        return Work(self, goals, opts, id, tuple(keep), cohort).frames(frames)
+
+    def schema(
+        self,
+        like: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the word for it
+        keep: Sequence[str] = (),
+    ) -> dict[str, str]:
+        """Return the columns of the frames of `frames` and their pandas dtypes.
+
+        ``row`` (the id), the columns of ``keep``, then ``output``, ``feature``, ``value`` (NaN if
+        it is no number), ``value_text``, ``estimate``, ``lower``, ``upper``, ``prob_positive``,
+        ``rank_low``, ``rank_high``, ``base_value``, ``prediction``, ``n_queries``, ``converged``,
+        ``stop_reason`` and ``error``. Give an example of the rows, ``like``, to learn the dtypes of
+        ids and kept columns; without one ids are whole numbers and kept columns texts.
+        """
+        work = Work(self, Goals(), self.options, id, tuple(keep))
+        return work.schema if like is None else work.of_type(like).schema
 
     def calibrate(self, x: Any = None, *, cohort: Any = None, progress: bool | None = None) -> Self:
         """Measure the cost of a query, once, and return an explainer that knows it.
@@ -202,7 +304,7 @@ class Explainer(ExplainerBase):
         run = self._begin(Case(x, cohort), Goals(), self.options, self._queue(self.options))
         queries = min(run.plan.ceiling, max(run.estimator.minimum, CALIBRATION))
         seconds, rows = [], 2 * queries * run.design.rows_per_query
-        with progress_bar("measuring the cost of a query", rows, progress=progress) as bar:
+        with progress_bar("measuring the cost of a query", rows, show=on_screen(progress)) as bar:
             for _ in range(2):  # the first call of a model is often slow
                 e = self.explain(
                     x, queries=queries, cohort=cohort, posterior="linear", sampler="auto"
@@ -260,8 +362,12 @@ class Explainer(ExplainerBase):
         return self.explain(x, queries=queries, **(known | {"posterior": "linear"}))
 
 
+def _is_one(cohort: Any) -> bool:
+    return cohort is None or isinstance(cohort, str) or not hasattr(cohort, "__len__")
+
+
 def _cohorts(cohort: Any, n: int) -> list[Any]:
-    if cohort is None or isinstance(cohort, str) or not hasattr(cohort, "__len__"):
+    if _is_one(cohort):
         return [cohort] * n
     if len(cohort) != n:
         raise InputError(f"cohort has {len(cohort)} entries for {n} rows")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -100,6 +101,7 @@ class ExplainerBase(ABC):
         stop: Rule | None = None,
         start: Start = None,
         cohort: Any = None,
+        progress: bool | None = None,
         **options: Unpack[OptionsDict],
     ) -> Explanation:
         """Explain one prediction.
@@ -122,11 +124,14 @@ class ExplainerBase(ABC):
             A forecast or an explanation of the same instance to continue.
         cohort
             Background of this cohort only, if the domain has cohorts.
+        progress
+            A bar of the model rows sent; by default in a terminal or a notebook, and only if it
+            takes more than a second.
         **options
             Any option of the constructor, for this call only: ``target``, ``level``,
             ``posterior``, ``sampler``, ``seed``, ``prior``, ``link``, ``noisy``, ``recipe``,
             ``robust``, ``features``, ``selection``, ``kernel``, ``background_uncertainty``,
-            ``batch_rows``, ``query_seconds``; see `credex.options.Options`.
+            ``batch_rows``, ``query_seconds``, ``concurrency``; see `credex.options.Options`.
 
         With neither ``width``, ``queries`` nor ``stop``, the run ends when every interval is at
         most 20 % of the largest importance, or at the ceiling.
@@ -135,7 +140,12 @@ class ExplainerBase(ABC):
         opts = self.options.override(options)
         queue = self._queue(opts)
         case = Case(x, cohort, self._started(start, opts))
-        *_, last = states(self._begin(case, goals, opts, queue), queue)
+        run = self._begin(case, goals, opts, queue)
+        if on_screen(progress):
+            from credex.progress import watch
+
+            return watch(run, queue, at_once=progress is True)
+        *_, last = states(run, queue)
         return last.explanation
 
     def iterate(
@@ -212,7 +222,9 @@ class ExplainerBase(ABC):
                 options = replace(options, posterior="gp")  # a regression needs random pairs
         resolved = self._resolved(options)
         if options.prior is not None:
-            options.prior.check(len(nb.names))
+            prior = options.prior.named(nb.names)
+            if prior is not options.prior:
+                resolved = replace(resolved, prior=prior)
         design, estimator, switch, why = self._pieces(
             nb, goals, resolved, history, in_turn=self._in_turn(nb, options)
         )
@@ -292,7 +304,12 @@ class ExplainerBase(ABC):
         return resolve_sampler(o.sampler, default, posterior=o.posterior)
 
     def _queue(self, options: Options, shared: Any = None) -> ModelQueue:
-        return ModelQueue(self._box(options.target), self.domain.concat, options.batch_rows, shared)
+        about = self._box(options.target), self.domain.concat, options.batch_rows, shared
+        if options.concurrency > 1:
+            from credex.concurrent_queue import ConcurrentQueue
+
+            return ConcurrentQueue(int(options.concurrency), *about)
+        return ModelQueue(*about)
 
     def _box(self, target: Any) -> BlackBox:
         """Return the model with this target: the same one each time, which knows its speed."""
@@ -354,6 +371,13 @@ class ExplainerBase(ABC):
             "paired": bool(self._sampler(o).paired),
             "kernel": repr(o.kernel),
         }
+
+
+def on_screen(progress: bool | None) -> bool:  # noqa: FBT001 - the user's option, as it came
+    """Whether progress is to be shown: as asked, else in a notebook and on a terminal."""
+    if progress is not None:
+        return bool(progress)
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def fits_exactly(belief: Belief) -> bool:

@@ -264,6 +264,20 @@ class ExplanationBase:
         """Return a float if there is one output."""
         return float(a[0]) if len(self.outputs) == 1 else np.asarray(a)
 
+    def _one_output(self, which: Any) -> dict[str, Any]:
+        """Return the fields that differ if only one output is kept."""
+        j = self._output(which)
+        name = self.outputs[j]
+        target = int(name) if name.isdigit() else name
+        options = {**self.settings["options"], "target": target}
+        chosen = {} if len(self.outputs) == 1 else {"target": target, "options": options}
+        return {
+            "outputs": (name,),
+            "estimate": self.estimate.only(j),
+            "history": self.history.only(j),
+            "settings": {**self.settings, **chosen},
+        }
+
     def _feature(self, which: str | int) -> int:
         if isinstance(which, str):
             return _position(which, self.names, "feature")

@@ -1,11 +1,11 @@
-"""Explanations as tables for the terminal and for notebooks, and how their numbers are written."""
+"""Explanations as tables for the terminal, and how their numbers are written."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 import unicodedata
-from collections.abc import Iterator
-from html import escape
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,6 +22,9 @@ ALIKE = "all alike so far"
 ROUNDING = 1e-12
 """If all importances are below this share of the model's outputs, they are rounding errors."""
 
+LINE = 100
+"""Columns of a sentence below a table."""
+
 MAX_ROWS, MAX_OUTPUTS = 20, 10
 """Most features of one output, and most outputs, that are printed."""
 
@@ -34,8 +37,8 @@ ENDINGS = {
     "relative width": "the intervals are narrow beside the largest importance",
     "ranking settled": "the ranking is settled",
     "wall clock": "the time was up",
-    "ceiling": "the queries ran out before the precision was met (raise max_queries=)",
-    "max_queries": "the queries ran out before the precision was met",
+    "ceiling": "default limit of queries (max_queries= raises it)",
+    "max_queries": "max_queries reached",
     "not measurable": "the precision is met, but for features that no query measures",
     "model error": "the model failed",
     "running": "not finished yet",
@@ -44,20 +47,34 @@ ENDINGS = {
 
 def columns(text: str) -> int:
     """Count the columns of ``text`` in a terminal: wide characters two, combining marks none."""
-    visible = (c for c in text if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in visible)
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(c: str) -> int:
+    """Columns of one character."""
+    if unicodedata.category(c) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
 
 
 def shorten(text: str, max_columns: int) -> str:
     """Shorten ``text`` to ``max_columns``: what is left out of its middle becomes ``…``."""
     if columns(text) <= max_columns:
         return text
-    head, tail = text, ""
-    while columns(text[-len(tail) - 1 :]) <= (max_columns - 1) * 2 // 5:
-        tail = text[-len(tail) - 1 :]
-    while columns(head) > max_columns - 1 - columns(tail):
-        head = head[:-1]
+    tail = _fitting(reversed(text), (max_columns - 1) * 2 // 5)[::-1]
+    head = _fitting(iter(text), max_columns - 1 - columns(tail))
     return f"{head.rstrip()}…{tail.lstrip()}"
+
+
+def _fitting(characters: Iterator[str], room: int) -> str:
+    """Return the first characters that fit into ``room`` columns."""
+    out = []
+    for c in characters:
+        room -= _width(c)
+        if room < 0:
+            break
+        out.append(c)
+    return "".join(out)
 
 
 # -- numbers -----------------------------------------------------------------------------------
@@ -174,11 +191,9 @@ def feature(e: ExplanationBase, i: int) -> tuple[str, str]:
 def prediction(e: ExplanationBase, output: int) -> tuple[str, str]:
     """Say what was predicted, and what the importances are added to."""
     full, base = (float(np.atleast_1d(x)[output]) for x in (e.prediction, e.base_value))
-    name = clean(e.outputs[output])
     peak = float(np.nanmax(np.abs([full, base, 0.0])))
     unit = LINKS[e.settings.get("link", "identity")]
-    of = f" for output {name}" if name.isdigit() else f" for {shorten(name, 40)}"
-    said = f"prediction {amount(full, peak)}{unit}{'' if e.outputs == ('0',) else of}"
+    said = f"prediction {amount(full, peak)}{unit}{output_name(e, output)}"
     start = f"base value {amount(base, peak)}"
     if e.method == "BayesLIME":
         r2 = float(e.estimate.r2[output])
@@ -186,6 +201,13 @@ def prediction(e: ExplanationBase, output: int) -> tuple[str, str]:
         local = amount(float(e.estimate.local_prediction[output]), peak)
         start = f"linear explanation {local} (intercept {amount(base, peak)}{fit})"
     return said, start
+
+
+def output_name(e: ExplanationBase, output: Any) -> str:
+    """Return `` for malignant``, or nothing if there is only one output without a name."""
+    name = clean(e.outputs[e._output(output)])  # noqa: SLF001 - named as in its methods
+    of = f" for output {name}" if name.isdigit() else f" for {shorten(name, 40)}"
+    return "" if e.outputs == ("0",) else of
 
 
 def headline(e: ExplanationBase, output: int) -> str:
@@ -243,15 +265,24 @@ def largest(e: ExplanationBase, output: int, max_rows: int | None = None) -> tup
     return kept[:max_rows], len(kept) - len(kept[:max_rows])
 
 
-def table(e: ExplanationBase, view: View, features: list[int]) -> tuple[list[Row], int]:
-    """Return rows of some features, and the power of ten taken out of their numbers."""
+def table(
+    e: ExplanationBase, view: View, features: list[int], *, same: bool = False
+) -> tuple[list[Row], int]:
+    """Return rows of some features, and the power of ten taken out of their numbers.
+
+    ``same``: all with the decimals of the median interval.
+    """
     shown = np.stack([view.mean, view.lower, view.upper])[:, features]
     peak = float(np.abs(shown[np.isfinite(shown)]).max(initial=0.0))
     power = power_of(peak)
     likely = np.where(np.isinf(shown[1]), 0.5, e.belief.prob_positive()[features, view.output])
     unit, rows = 10.0**power, []
+    halves = (shown[2] - shown[1]) / 2 / unit
+    common = decimals(
+        float(np.median(halves[halves > 0])) if (halves > 0).any() else 0.0, peak / unit
+    )
     for i, (mean, low, high), p in zip(features, (shown / unit).T, likely, strict=True):
-        places = decimals((high - low) / 2, peak / unit)
+        places = common if same else decimals((high - low) / 2, peak / unit)
         rest = ("", "", "–")
         if low != high:
             rest = (number(low, places), number(high, places), chance(p))
@@ -306,8 +337,8 @@ def _aligned(numbers: list[str], blank: str) -> list[str]:
     return [n.rjust(max(map(len, padded)), blank) for n in padded]
 
 
-def text(e: ExplanationBase) -> str:
-    """Format the explanation as a table for the terminal."""
+def text(e: ExplanationBase, verdict: Callable[[int], Sequence[str]]) -> str:
+    """Format the explanation as a table for the terminal, with the ``verdict`` on each output."""
     lines: list[str] = []
     for part in parts(e, blank=" "):
         said = headline(e, part.output)
@@ -320,44 +351,6 @@ def text(e: ExplanationBase) -> str:
             padded.append([column[0], "─" * width, *column[1:]])
         lines += ["  " + "  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         lines += [f"  {line}" for line in part.more]
-    return "\n".join(lines + footer(e))
-
-
-def html(e: ExplanationBase) -> str:
-    """Format the explanation as HTML for notebooks; readable in light and dark themes."""
-    out = ['<div style="font-family:system-ui,sans-serif;font-size:13px;line-height:1.5">']
-    for part in parts(e, blank="\u2007"):  # as wide as a digit
-        title = f"<b>{e.method}</b>: {escape(headline(e, part.output))}"
-        out.append(f'<div style="margin-top:8px">{title}</div><table style="font-size:inherit;')
-        out.append('border-collapse:collapse;font-variant-numeric:tabular-nums">')
-        bars = ["", *_bars(e, part.output, part.features)]
-        for bar, row in zip(bars, zip(*part.columns, strict=True), strict=False):
-            tag, cells = "td" if bar else "th", ""
-            for n, cell in enumerate(row):
-                side = "left" if n < part.n_left else "right"
-                style = f"padding:1px 10px;white-space:nowrap;text-align:{side}"
-                cells += f'<{tag} style="{style}">{escape(cell)}</{tag}>'
-            out.append(f'<tr>{cells}<td style="padding:0 10px">{bar}</td></tr>')
-        out += ["</table>", *(f"<div>{escape(line)}</div>" for line in part.more)]
-    notes = "<br>".join(map(escape, footer(e)))
-    return "".join([*out, f'<div style="opacity:.75;margin-top:4px">{notes}</div></div>'])
-
-
-def _bars(e: ExplanationBase, output: int, features: list[int]) -> list[str]:
-    """Draw intervals as SVG: thick for 50 %, with a hollow dot if zero is inside."""
-    wide, half = View.of(e, output), View.of(e, output, 0.5)
-    ends = np.stack([wide.mean, wide.lower, wide.upper, half.lower, half.upper])[:, features]
-    finite = np.append(ends[np.isfinite(ends)], 0.0)
-    shift, scale = float(np.min(finite)), 146 / max(float(np.ptp(finite)), 1e-300)
-    zero, out = 7 - shift * scale, []
-    for x in ((ends - shift) * scale + 7).T:
-        m, lo, hi, low, high = x.tolist()
-        colour = POSITIVE if m > zero else NEGATIVE if m < zero else NEUTRAL
-        fill = "var(--jp-layout-color0,Canvas)" if lo <= zero <= hi and lo < hi else colour
-        drawn = f'<path d="M{lo:.1f} 11H{hi:.1f}" stroke-width="1.5"/>'
-        drawn += f'<path d="M{low:.1f} 11H{high:.1f}" stroke-width="4"/>'
-        drawn += f'<circle cx="{m:.1f}" cy="11" r="3.5" style="fill:{fill}" stroke-width="1.5"/>'
-        drawn = f'<g stroke="{colour}">{drawn}</g>' if np.isfinite(x).all() else ""
-        axis = f'<path d="M{zero:.1f} 0V22" stroke="currentColor" stroke-opacity=".4"/>'
-        out.append(f'<svg width="160" height="22" style="display:block">{axis}{drawn}</svg>')
-    return out
+        sentences = [line for s in verdict(part.output) for line in textwrap.wrap(s, LINE)]
+        lines += ["", *sentences] if sentences else []
+    return "\n".join([*lines, "", *footer(e)])

@@ -74,7 +74,7 @@ class Rows:
     @property
     def n(self) -> int:
         """Number of rows."""
-        return sum(b.n for b in self.blocks)
+        return sum([b.n for b in self.blocks])
 
     def add(self, design: Design, y: Floats, w: Weights) -> Rows:
         """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small blocks are joined."""
@@ -99,8 +99,8 @@ class Rows:
         return [(b, s) for b in self.blocks for s in spans(b.n, b.d)]
 
     def design(self) -> Design:
-        """All rows, ``(n, d)``."""
-        return np.concatenate([b.design(0, b.n) for b in self.blocks])
+        """All rows, ``(n, d)``; not contiguous if they are one block."""
+        return joined([b.design(0, b.n) for b in self.blocks])
 
     def y(self) -> Floats:
         """All outputs, ``(n, k)``; not a copy if they are one block."""
@@ -111,7 +111,7 @@ class Rows:
         return joined([b.w for b in self.blocks])
 
 
-def joined(parts: Sequence[Floats]) -> Floats:
+def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Stack arrays; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -193,6 +193,17 @@ class History:
             failed_rows=self.failed_rows + sum(r.failed_rows for r in results),
             **changes,
         )
+
+    def only(self, output: int) -> History:
+        """Return the history of one output."""
+        j = slice(output, output + 1)
+        blocks = tuple(replace(b, y=b.y[:, j]) for b in self.rows.blocks)
+        arrays = {
+            name: value[..., j]
+            for name in ("full", "base", "end_values", "by_row", "base_by_row")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(self, rows=Rows(blocks), **arrays)
 
     def in_pairs(self) -> History:
         """Drop a last row whose complement was not answered because a call failed in between."""

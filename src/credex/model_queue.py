@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from credex.blackbox import TOLERANCE, BlackBox
+from credex.blackbox import TOLERANCE, BlackBox, Reply
 from credex.errors import CredexError, InterruptedRun
 from credex.game import Query, Result
 from credex.history import joined
 from credex.typing import Floats, Ints, Native, Outputs
 
-__all__ = ["ModelQueue"]
+__all__ = ["ModelQueue", "Sent", "Slice", "Task"]
 
 CALL_BYTES = 64_000_000
 """Maximum size of one call's input, if ``batch_rows`` is not given."""
@@ -52,6 +52,8 @@ class ModelQueue:
     ) -> None:
         self.box, self.concat, self.batch_rows, self.shared = box, concat, batch_rows, shared
         self.rows_sent = self.calls = 0
+        self.on_call: Callable[[int], None] | None = None
+        """Told the number of rows after each call."""
         self._share_lock = threading.Lock()
         self._count_lock = threading.Lock()
 
@@ -78,7 +80,7 @@ class ModelQueue:
         so that one bad row spoils no other. What cannot be answered has a `Result.error`; the
         remaining queries of that run are then not asked. After Ctrl-C they all have.
         """
-        tasks = [_Task(i, q) for i, queries in enumerate(runs) for q in queries]
+        tasks = [Task(i, q) for i, queries in enumerate(runs) for q in queries]
         stopped: dict[int, CredexError] = {}
         calls: dict[Hashable, _Call] = {}
         try:
@@ -90,6 +92,7 @@ class ModelQueue:
                 self._stack(task, call, stopped)
             for call in calls.values():
                 self._send(call.take(), stopped)
+            self._finish(stopped)
         except KeyboardInterrupt:
             stop = InterruptedRun("interrupted; what was asked is in .partial")
             stopped = {i: stopped.get(i, stop) for i in range(len(runs))}
@@ -98,7 +101,7 @@ class ModelQueue:
             out[task.run].append(task.result(stopped.get(task.run)))
         return out
 
-    def _stack(self, task: _Task, call: _Call, stopped: dict[int, CredexError]) -> None:
+    def _stack(self, task: Task, call: _Call, stopped: dict[int, CredexError]) -> None:
         """Add a query to a call, which is sent when it is full; cut the query if it must be."""
         q, start = task.query, 0
         while start < q.n and task.run not in stopped:
@@ -109,19 +112,19 @@ class ModelQueue:
                 continue  # its speed decides how the next one is cut
             step = max(room - room % q.unit, min(q.unit, room), 1)
             stop = min(start + step, q.n)
-            call.parts.append(_Slice(task, start, stop))
+            call.parts.append(Slice(task, start, stop))
             call.load += (stop - start) / most
             start = stop
         if call.load >= 1 - ROUNDING:
             self._send(call.take(), stopped)
 
-    def _send(self, parts: Sequence[_Slice], stopped: dict[int, CredexError]) -> None:
+    def _send(self, parts: Sequence[Slice], stopped: dict[int, CredexError]) -> None:
         """Send slices in one call; if it fails, once more run by run."""
         parts = [p for p in parts if p.task.run not in stopped]
         runs = dict.fromkeys(p.task.run for p in parts)
         try:
             if parts:
-                self._call(parts)
+                self._hand_out(parts, self._ask_model(parts), stopped)
         except CredexError as error:
             if len(runs) == 1:
                 stopped[next(iter(runs))] = error
@@ -129,26 +132,38 @@ class ModelQueue:
             for run in runs:
                 self._send([p for p in parts if p.task.run == run], stopped)
 
-    def _call(self, parts: Sequence[_Slice]) -> None:
-        """Make the rows of all slices, call the model once, and hand the values out."""
-        box = self.box
+    def _finish(self, stopped: dict[int, CredexError]) -> None:
+        """Wait for calls that were sent and not answered: here there are none."""
+
+    def _ask_model(self, parts: Sequence[Slice]) -> Sent:
+        """Make the rows of all slices and call the model once."""
         made = [p.task.query.make(p.start, p.stop) for p in parts]
         sizes = [len(rows) for rows, _ in made]
         n = sum(sizes)
         stacked = made[0][0] if len(made) == 1 else self.concat([rows for rows, _ in made])
         try:
-            reply = box.ask(stacked, n)
+            reply = self.box.ask(stacked, n)
         except BaseException:
-            for p, size in zip(parts, sizes, strict=True):
-                p.task.fail(size)
+            with self._count_lock:
+                for p, size in zip(parts, sizes, strict=True):
+                    p.task.fail(size)
             raise
         finally:
             self.count(n, 1)
+        return Sent(reply, sizes, [index for _, index in made])
+
+    def _hand_out(
+        self, parts: Sequence[Slice], sent: Sent, stopped: dict[int, CredexError]
+    ) -> None:
+        """Give each slice its values; runs that have stopped only count their rows."""
+        box, reply, n, end = self.box, sent.reply, sum(sent.sizes), 0
         box.row_seconds, box.row_bytes = reply.seconds / max(n, 1), parts[0].task.query.row_bytes
         box.largest_call = max(box.largest_call, n)
-        end = 0
-        for p, size, (_, index) in zip(parts, sizes, made, strict=True):
+        for p, size, index in zip(parts, sent.sizes, sent.indices, strict=True):
             end += size
+            if p.task.run in stopped:
+                p.task.rows += size
+                continue
             # a copy: where a slice begins in memory decides how some BLAS kernels round its sums
             y, by_row = _values(reply.y[end - size : end].copy(), index, p.task.query)
             p.task.absorb(y, by_row, size, box.row_seconds * size, reply.tolerance)
@@ -158,8 +173,10 @@ class ModelQueue:
         with self._count_lock:
             self.rows_sent += rows
             self.calls += calls
+            if self.on_call is not None:
+                self.on_call(rows)
 
-    def _answer_shared(self, task: _Task, stopped: dict[int, CredexError]) -> None:
+    def _answer_shared(self, task: Task, stopped: dict[int, CredexError]) -> None:
         """Answer from the shared values; what is missing is asked once for all rows."""
         if self.shared is None or task.run in stopped:
             return
@@ -171,7 +188,7 @@ class ModelQueue:
                 self._send_alone(task, stopped)
                 return
             if end < last:
-                alone = _Task(task.run, _rest(q, end))
+                alone = Task(task.run, _rest(q, end))
                 self._send_alone(alone, stopped)
                 if task.run in stopped:
                     task.rows += alone.rows
@@ -181,7 +198,7 @@ class ModelQueue:
             for piece in pieces:
                 piece.hand_over(q.first, last, task)
 
-    def _send_alone(self, task: _Task, stopped: dict[int, CredexError]) -> None:
+    def _send_alone(self, task: Task, stopped: dict[int, CredexError]) -> None:
         """Send a query by itself."""
         call = _Call()
         self._stack(task, call, stopped)
@@ -203,7 +220,7 @@ def _values(raw: Outputs, index: Ints | None, q: Query) -> tuple[Outputs, Floats
 
 
 @dataclass
-class _Task:
+class Task:
     """A query of one run: what was answered so far and what that cost."""
 
     run: int
@@ -245,11 +262,20 @@ class _Task:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """What a call returned, the rows of each of its slices, and indices into those rows."""
+
+    reply: Reply
+    sizes: list[int]
+    indices: list[Ints | None]
+
+
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class Slice:
     """Values ``start`` to ``stop`` of a query."""
 
-    task: _Task
+    task: Task
     start: int
     stop: int
 
@@ -258,10 +284,10 @@ class _Slice:
 class _Call:
     """Slices that will be sent together, and the share of a call that they take."""
 
-    parts: list[_Slice] = field(default_factory=list)
+    parts: list[Slice] = field(default_factory=list)
     load: float = 0.0
 
-    def take(self) -> list[_Slice]:
+    def take(self) -> list[Slice]:
         """Return the slices and empty the call."""
         out, self.parts, self.load = self.parts, [], 0.0
         return out
@@ -275,7 +301,7 @@ class _Piece:
     stop: int
     result: Result
 
-    def hand_over(self, first: int, last: int, task: _Task) -> None:
+    def hand_over(self, first: int, last: int, task: Task) -> None:
         """Give a task the part between ``first`` and ``last``, with its share of the cost."""
         r, lo, hi = self.result, max(first, self.start), min(last, self.stop)
         if lo >= hi or r.y is None:

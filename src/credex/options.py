@@ -56,6 +56,7 @@ class OptionsDict(TypedDict, total=False):
     background_uncertainty: bool
     batch_rows: int | None
     query_seconds: float | None
+    concurrency: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,9 @@ class Options:
         Maximum rows of one model call; by default about 64 MB of input.
     query_seconds
         Cost of one query; ``posterior="auto"`` decides by it. `Explainer.calibrate` measures it.
+    concurrency
+        Model calls at the same time, from threads: for models that wait, such as those behind a
+        network.
 
     Notes
     -----
@@ -125,6 +129,7 @@ class Options:
     background_uncertainty: bool = False
     batch_rows: int | None = None
     query_seconds: float | None = None
+    concurrency: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.target, np.ndarray | np.generic) and self.target.size == 1:
@@ -152,6 +157,7 @@ class Options:
         for name in ("features", "batch_rows"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
+        check_count("concurrency", self.concurrency)
         if self.query_seconds is not None:
             check_positive("query_seconds", self.query_seconds)
         kernel = self.kernel is None or callable(getattr(self.kernel, "weights", None))
@@ -252,7 +258,7 @@ NAMES = tuple(f.name for f in fields(Options))
 
 NOT_STORED = (
     *("kernel", "prior", "batch_rows", "sampler", "posterior"),
-    *("seed", "level", "query_seconds"),
+    *("seed", "level", "query_seconds", "concurrency"),
 )
 STORED = tuple(name for name in NAMES if name not in NOT_STORED)
 """Options that an explanation keeps as they are."""

@@ -187,6 +187,14 @@ class Run:
         n = self.plan.first_look if self.plan.rules else self.plan.ceiling
         return n * self.design.rows_per_query
 
+    def rows_to_go(self) -> int:
+        """Model rows that are still needed, by the forecasts; at most those of the budget."""
+        if self.state.stop_reason is not None:
+            return 0
+        room = self.design.room(self.history, self.plan.ceiling)
+        forecasts = [forecast.queries for _, forecast in self._forecasts()]
+        return int(min([room, *forecasts])) * self.design.rows_per_query
+
     # -- what to ask ---------------------------------------------------------------------------
 
     def _propose(self) -> Request | None:

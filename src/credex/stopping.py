@@ -7,7 +7,7 @@ says whether stopping there means that the requested precision was met. Rules co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -188,11 +188,14 @@ class RankingSettled(Combines):
 class WallClock(Combines):
     """Stop after ``seconds``, looked at between model calls.
 
-    In `explain_many` every row has a clock of its own, which starts with the row.
+    In `explain_many` every row has a clock of its own, which starts with the row. With
+    ``batch=True`` there is one clock for all rows: when it stops, rows in progress end where they
+    are and the others are not begun.
     """
 
     seconds: float
     precise: bool = False
+    batch: bool = False
 
     def __post_init__(self) -> None:
         check_positive("WallClock(seconds)", self.seconds)
@@ -260,6 +263,18 @@ class Goals:
         if not rules and self.queries is None:
             rules = (RelativeWidth(RELATIVE_WIDTH),)
         return rules
+
+    @property
+    def batch_seconds(self) -> float | None:
+        """Time for all rows of a batch, if a `WallClock` sets it."""
+        clocks = [r.seconds for r in self.rules if isinstance(r, WallClock) and r.batch]
+        return min(clocks, default=None)
+
+    def with_time(self, seconds: float) -> Goals:
+        """Return the goals of a row for which so much is left of the time of its batch."""
+        rules = _parts(self.stop) if self.stop is not None else ()
+        kept = tuple(r for r in rules if not (isinstance(r, WallClock) and r.batch))
+        return replace(self, stop=AnyOf((*kept, WallClock(seconds))))
 
     @property
     def ceiling(self) -> tuple[int | None, str]:

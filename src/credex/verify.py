@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from credex import markup
 from credex.explanation import Explanation
 from credex.explanations import Explanations
+from credex.plots import reliability
 from credex.posteriors.student import quantile
 from credex.typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Verification", "compare"]
 
@@ -56,6 +64,8 @@ class Verification:
         Whether the reference is exact for every row.
     n_model_rows
         What the check cost.
+    curve
+        ``(m, 4)`` for other levels: level, coverage, and the ends of its interval.
     """
 
     coverage: float
@@ -68,6 +78,7 @@ class Verification:
     by_row: Floats
     exact: bool
     n_model_rows: int
+    curve: Floats = field(default_factory=lambda: np.empty((0, 4)))
 
     @property
     def too_few(self) -> bool:
@@ -108,9 +119,75 @@ class Verification:
             f"value of {against} ({between}{rows}): {self.verdict}"
         )
 
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the reliability diagram: how often intervals hold, at every level."""
+        against = "exact values" if self.exact else "a much larger run"
+        size = f"{self.features:,} intervals of {self.rows:,} rows, against {against}"
+        return reliability.draw(self.curve, self.verdict, size, self.level, ax)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Write (and return) a page that needs no other file, in light and dark."""
+        return markup.page("Measured coverage", self._repr_html_(), path)
+
+    def _repr_html_(self) -> str:
+        said = f'<div class="title"><b>Verification</b>: {escape(str(self))}</div>'
+        if self.features == 0:
+            return markup.fragment(said)
+        some = self.by_row[np.isfinite(self.by_row)].tolist()
+        scale = markup.Scale.over([self.low, self.level, 1.0, *some])
+        ends = f"{self.low:.1%} … {self.high:.1%}"
+        colour = "up" if self.high < self.level else "down"
+        measured = scale.mark(self.coverage, (self.low, self.high), zero=self.level, colour=colour)
+        rows = [
+            ["all rows", f"{self.coverage:.1%}", ends, measured],
+            [
+                "worst row",
+                f"{min(some):.1%}",
+                "",
+                scale.mark(min(some), (min(some),) * 2, zero=self.level, colour="grey"),
+            ],
+            ["", "", "", scale.axis()],
+        ]
+        head = ["", "inside", "95 % interval", f"promised: {self.level:g}"]
+        foot = f"mean width of the intervals {self.width:.3g}; {self.n_model_rows:,} model rows"
+        return markup.fragment(
+            said, markup.table(head, rows, 1), markup.paragraphs([foot], "small")
+        )
+
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Levels of the reliability diagram, beside the one that is verified."""
+
 
 def compare(found: Explanations, reference: list[Explanation], level: float) -> Verification:
     """Count how often the intervals of ``found`` hold the means of ``reference``."""
+    shares, counted, width = _held(found, reference, level)
+    some = shares[np.isfinite(shares)]
+    low, high = _ends(some, counted)
+    curve = []
+    for other in sorted({*LEVELS, level}) if len(some) else ():
+        held = _held(found, reference, other)[0]
+        held = held[np.isfinite(held)]
+        curve.append((other, held.mean(), *_ends(held, counted)))
+    return Verification(
+        coverage=float(some.mean()) if len(some) else np.nan,
+        low=low,
+        high=high,
+        level=level,
+        rows=len(found),
+        features=counted,
+        width=width,
+        by_row=shares,
+        exact=all(r.exact for r in reference),
+        n_model_rows=found.n_model_rows + sum(r.n_model_rows for r in reference),
+        curve=np.array(curve, dtype=np.float64).reshape(-1, 4),
+    )
+
+
+def _held(
+    found: Explanations, reference: list[Explanation], level: float
+) -> tuple[Floats, int, float]:
+    """Return the share of each row's intervals that hold, how many there are, and their width."""
     by_row, counted, widths = [], 0, []
     for e, r in zip(found, reference, strict=True):
         i = e.belief.interval(level)
@@ -122,25 +199,17 @@ def compare(found: Explanations, reference: list[Explanation], level: float) -> 
         by_row.append(float(inside.mean()) if free.any() else np.nan)
         counted += int(free.sum())
         widths.append(float(i.width[free].mean()) if free.any() else np.nan)
-    shares = np.array(by_row)
-    some = shares[np.isfinite(shares)]
-    mean = float(some.mean()) if len(some) else np.nan
-    each = counted / max(len(some), 1)
+    return np.array(by_row), counted, float(np.nanmean(widths)) if counted else 0.0
+
+
+def _ends(some: Floats, counted: int) -> tuple[float, float]:
+    """Return the 95 % interval of the mean of the rows' shares."""
+    if not len(some):
+        return np.nan, np.nan
+    mean, each = float(some.mean()), counted / len(some)
     binomial = mean * (1 - mean) / max(each, 1)
     effect = some.var(ddof=1) / binomial if len(some) >= MIN_ROWS and binomial > 0 else 1.0
-    low, high = _interval(mean, each, len(some), effect) if len(some) else (np.nan, np.nan)
-    return Verification(
-        coverage=mean,
-        low=low,
-        high=high,
-        level=level,
-        rows=len(found),
-        features=counted,
-        width=float(np.nanmean(widths)) if len(some) else 0.0,
-        by_row=shares,
-        exact=all(r.exact for r in reference),
-        n_model_rows=found.n_model_rows + sum(r.n_model_rows for r in reference),
-    )
+    return _interval(mean, each, len(some), effect)
 
 
 def _interval(share: float, each: float, rows: int, effect: float) -> tuple[float, float]:

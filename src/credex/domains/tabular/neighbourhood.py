@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -19,7 +20,6 @@ from credex.typing import Design, Floats, Ints, Masks, Native, Weights
 
 __all__ = ["Perturbations", "TabularNeighbourhood", "distinct_rows"]
 
-FIRST_ROW = np.zeros(1, dtype=np.int64)
 _MAX_DISTINCT = 0.7  # equal rows are merged only if at most this share is distinct
 
 
@@ -56,7 +56,11 @@ class TabularNeighbourhood:
 
     def instance_inputs(self) -> Native:
         """Return the instance as one row."""
-        return self._x.take(FIRST_ROW).frame()
+        return copy(self._x_frame)
+
+    @cached_property
+    def _x_frame(self) -> Native:
+        return self._x.frame()
 
     def payload(self) -> dict[str, Any]:
         """Return the instance as JSON-safe values; `Tabular.restore` reads it back exactly."""
@@ -91,7 +95,7 @@ class TabularNeighbourhood:
     @cached_property
     def _with_first(self) -> Table:
         """The first background row and the instance, in dtypes that hold both."""
-        return self._training.background.take(FIRST_ROW).append(self._x)
+        return self._training.first_row.append(self._x)
 
     @cached_property
     def _differs(self) -> Masks:
@@ -129,11 +133,13 @@ class TabularNeighbourhood:
         table = self._with_first
         if table.block is not None:
             return (*self._training.key, table.block.dtype)
-        return (*self._training.key, *(str(column.dtype) for column in table.columns))
+        return (*self._training.key, *(column.dtype for column in table.columns))
 
     def base_inputs(self) -> Native:
         """Return the B background rows."""
-        return self._stacked.take(np.arange(len(self.background_weights))).frame()
+        rows = np.arange(len(self.background_weights))
+        base = self._training.kept("base", self.base_key, lambda: self._stacked.take(rows).frame())
+        return copy(base)
 
     def coalition_inputs(self, masks: Masks, *, merge: bool = True) -> tuple[Native, Ints | None]:
         """Model rows for ``(n, d)`` masks, and ``(n, B)`` positions into them.
@@ -149,20 +155,20 @@ class TabularNeighbourhood:
             )
         merged = distinct_rows(masks, self._differs) if merge else None
         masks, rows, index = merged or (masks, None, None)
-        return compose(self._stacked, masks[:, self._features.feature_of], rows), index
+        return compose(self._stacked, self._features.columns_of(masks), rows), index
 
     def hybrid_inputs(self, masks: Masks, rows: Ints) -> Native:
         """Return n model rows: the instance where ``masks (n, d)`` are on, else background rows."""
         needed, at = np.unique(rows, return_inverse=True)
         table = self._training.background.take(needed).append(self._x)
-        return compose(table, masks[:, self._features.feature_of], at.reshape(-1))
+        return compose(table, self._features.columns_of(masks), at.reshape(-1))
 
     def background_hybrids(self, masks: Masks, first: Ints, second: Ints) -> tuple[Native, Floats]:
         """Return n model rows of two background rows each, and the same encoded ``(n, p)``.
 
         ``masks (n, d)`` are on where a feature comes from row ``first``, off for ``second (n,)``.
         """
-        on = masks[:, self._features.feature_of]
+        on = self._features.columns_of(masks)
         cells = np.where(on, first[:, None], second[:, None])
         encoded = np.where(on, self.encode(first), self.encode(second))
         return self._training.background.gather(cells, second, {}), encoded
@@ -374,7 +380,7 @@ class TabularNeighbourhood:
         columns that are given instead.
         """
         table = self._training_and_x
-        cells = np.where(own[:, self._features.feature_of], table.n_rows - 1, rows)
+        cells = np.where(self._features.columns_of(own), table.n_rows - 1, rows)
         text = [table.names[j] for j in numbers if table.kinds[j] != "number"]
         if text:
             raise InputError(f"Published(slip=True) writes 0 and 1: {text[0]!r} holds no numbers")
@@ -418,7 +424,7 @@ class Perturbations:
     """
 
     design: Design
-    key: Hashable | None
+    key: tuple[Hashable, ...] | None
     training: Training
     rows: Ints
     codes: Ints
@@ -469,6 +475,12 @@ class Perturbations:
         none moved, and merged only if at most 0.7·n are distinct. Otherwise the positions are
         ``None`` and the rows are all n in order.
         """
+        if self.key is None:
+            return self._unique()
+        rows, index = self.training.kept("inputs", self.key, self._unique)
+        return copy(rows), index
+
+    def _unique(self) -> tuple[Native, Ints | None]:
         codes = None if self.moved or len(self) == 0 else self.training.value_codes
         if codes is None:
             return self.inputs(), None

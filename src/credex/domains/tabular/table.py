@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,8 @@ class Table:
 
     def identities(self) -> NDArray[np.uint64]:
         """``(n, p)`` integers that are equal within a column if and only if the values are."""
+        if self.block is not None and self.block.dtype.kind in "iufb":
+            return _bits(self.block)
         return np.column_stack([self.identity(j) for j in range(self.n_columns)])
 
     def frame(self) -> Native:
@@ -151,8 +153,8 @@ class Table:
         """Return the rows at these positions."""
         index = None if self.index is None else self.index.take(rows)
         if self.block is not None:
-            return replace(self, columns=self.block[rows].T, index=index)
-        return replace(self, columns=[column[rows] for column in self.columns], index=index)
+            return Table(self.backend, self.kinds, self.block[rows].T, index)
+        return Table(self.backend, self.kinds, [column[rows] for column in self.columns], index)
 
     def append(self, x: Table) -> Table:
         """Return these rows and the one row of ``x``, in dtypes that hold both.
@@ -160,8 +162,10 @@ class Table:
         The new row has no label: ``index`` stays as it is.
         """
         if self.block is not None and x.block is not None:
-            return replace(self, columns=np.concatenate([self.block, x.block]).T)
-        return replace(self, columns=list(map(self.backend.append, self.columns, x.columns)))
+            both: Any = np.concatenate([self.block, x.block]).T
+        else:
+            both = list(map(self.backend.append, self.columns, x.columns))
+        return Table(self.backend, self.kinds, both, self.index)
 
     def gather(self, rows: Ints, labels: Ints, changed: Mapping[int, Column]) -> Native:
         """Return m model rows: cell (i, j) is the value of column j in row ``rows[i, j]``.
@@ -376,7 +380,8 @@ def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
                 "misses it; fill it in, or allow it with Tabular(data, missing=True) if the model "
                 "can take it"
             )
-    return replace(table, columns=cells, index=table.backend.index_of(row.label, table.index))
+    index = table.backend.index_of(row.label, table.index)
+    return Table(table.backend, table.kinds, cells, index)
 
 
 def _numbers(table: Table, row: Row) -> NDArray[Any] | None:

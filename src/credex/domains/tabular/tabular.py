@@ -179,8 +179,7 @@ class Tabular:
 
     def at_background(self) -> TabularNeighbourhood:
         """Return the neighbourhood of the first background row."""
-        first = self._training.background.take(np.zeros(1, dtype=np.int64))
-        return TabularNeighbourhood(self._training, first, None)
+        return TabularNeighbourhood(self._training, self._training.first_row, None)
 
     def _cohort(self, cohort: Any) -> Training:
         try:

@@ -8,11 +8,11 @@ the distribution of each column: quantile bins of an ordered one, else categorie
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ from credex.seeds import Purpose, blocks, spawn
 from credex.typing import Floats, Ints, Masks
 
 __all__ = ["RARE_SHARE", "Features", "Summary", "Training", "summarise", "unique_rows"]
+
+T = TypeVar("T")
 
 RARE_SHARE = 0.1
 """Share of perturbations that have rare values, of all features that have one.
@@ -74,6 +76,10 @@ class Features:
             out[list(columns)] = i
         return out
 
+    def columns_of(self, masks: Masks) -> Masks:
+        """``(n, p)`` columns of the features in ``(n, d)`` masks, in memory column by column."""
+        return masks[:, self.feature_of] if self.grouped else np.asfortranarray(masks)
+
     def all_of(self, columns: Masks) -> Masks:
         """``(n, d)`` features of which all columns are true in ``(n, p)``."""
         if not self.grouped:
@@ -96,11 +102,19 @@ class Training:
     rows: Ints | None
     max_background: int | None
     key: tuple[Hashable, ...]
-    _last: tuple[tuple[int, int, int], tuple[Ints, NDArray[Any]]] | None = None
+    _kept: dict[str, tuple[Hashable, Any]] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle without the last draws, which are quick to make again."""
-        return {**self.__dict__, "_last": None}
+        """Pickle without what was kept, which is quick to make again."""
+        return {**self.__dict__, "_kept": {}}
+
+    def kept(self, what: str, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what ``make`` returned for the key last time; instances share it, unchanged."""
+        known = self._kept.get(what)
+        if known is None or known[0] != key:
+            known = self._kept[what] = key, make()
+        found: T = known[1]
+        return found
 
     @cached_property
     def table(self) -> Table:
@@ -136,6 +150,11 @@ class Training:
         """The B rows that stand in for a switched-off feature."""
         rows = self.summary.rows
         return self.table if len(rows) == self.table.n_rows else self.table.take(rows)
+
+    @cached_property
+    def first_row(self) -> Table:
+        """The first background row."""
+        return self.background.take(np.zeros(1, dtype=np.int64))
 
     @cached_property
     def constant_columns(self) -> Masks:
@@ -325,15 +344,15 @@ class Training:
 
         They do not depend on the instance, so a batch shares them: the last ones are kept.
         """
-        if self._last is not None and self._last[0] == (seed, start, stop):
-            return self._last[1]
-        uniform = blocks(seed, "uniform", start, stop, len(self.features.names))
-        rows = _rows_at(uniform, self.table.n_rows, self.weights)
-        if self.features.grouped:  # columns of a group come from the same row
-            rows = rows[:, self.features.feature_of]
-        drawn = rows, take_cells(self.codes, rows)
-        self._last = (seed, start, stop), drawn
-        return drawn
+
+        def make() -> tuple[Ints, NDArray[Any]]:
+            uniform = blocks(seed, "uniform", start, stop, len(self.features.names))
+            rows = _rows_at(uniform, self.table.n_rows, self.weights)
+            if self.features.grouped:  # columns of a group come from the same row
+                rows = rows[:, self.features.feature_of]
+            return rows, take_cells(self.codes, rows)
+
+        return self.kept("draws", (seed, start, stop), make)
 
 
 def digest(

@@ -1,0 +1,229 @@
+"""One contract for every engine: the same numbers, bad rows recorded, dead workers reported.
+
+The engines are real: dask's LocalCluster, a SparkSession on the machine's Java.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+from sklearn.ensemble import RandomForestClassifier
+
+import credex as cx
+from credex.engines import local
+from tests.needs import missing, need
+from tests.strategies import numbers
+
+HERE = Path(__file__).resolve().parents[1]
+GOALS = {"queries": 30, "id": "who", "keep": ["region"]}
+
+pytestmark = [
+    pytest.mark.filterwarnings("default"),  # these packages are not held to our standards
+]
+
+
+class Loaded:
+    """A forest that notes in which process it was loaded."""
+
+    def __init__(self, forest, notes):
+        self.forest, self.notes = forest, str(notes)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with Path(self.notes).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def __call__(self, rows):
+        return self.forest.predict_proba(rows)[:, 1]
+
+
+class Crashing:
+    """A model that ends its process."""
+
+    def __call__(self, rows):
+        os._exit(3)
+
+
+def table():
+    return pd.DataFrame(numbers(80, 5), columns=list("abcde"))
+
+
+def rows():
+    out = table().iloc[:24].assign(who=[f"w{i:02d}" for i in range(24)])
+    out["region"] = np.where(np.arange(24) % 2, "north", "south")
+    out.loc[7, "c"] = np.nan
+    return out
+
+
+@pytest.fixture(scope="module")
+def forest():
+    X = table()
+    model = RandomForestClassifier(5, max_depth=4, random_state=0, n_jobs=1)
+    return model.fit(X, (X.a * X.b > 0).astype(int))
+
+
+def explainer_of(model):
+    return cx.BayesSHAP(model, cx.Tabular(table(), background=3))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers_find_the_tests():
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([*sys.path[1:], str(HERE)]))
+    yield
+    os.environ.pop("PYTHONPATH")
+    if before is not None:
+        os.environ["PYTHONPATH"] = before
+
+
+class Local:
+    def __init__(self, tmp):
+        pass
+
+    def explain(self, explainer, frame, parts, **goals):
+        blocks = np.array_split(np.arange(len(frame)), parts)
+        found = local.explain(explainer, [frame.iloc[b] for b in blocks], n_jobs=2, **goals)
+        return pd.concat(found, ignore_index=True)
+
+    died = (cx.ModelError, "a worker process died")
+
+    def close(self):
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True)
+
+
+class Dask:
+    def __init__(self, tmp):
+        need("dask.dataframe")
+        distributed = need("distributed")
+        import dask
+
+        with dask.config.set({"distributed.scheduler.allowed-failures": 0}):  # read at the start
+            self.cluster = distributed.LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                dashboard_address=None,
+                local_directory=str(tmp),
+                silence_logs=50,
+            )
+        self.client = distributed.Client(self.cluster)
+        self.died = (distributed.KilledWorker, "_explain_partition")
+
+    def explain(self, explainer, frame, parts, **goals):
+        import dask.dataframe as dd
+
+        from credex.engines import dask as engine
+
+        given = dd.from_pandas(frame, npartitions=parts)
+        return engine.explain(explainer, given, **goals).compute().reset_index(drop=True)
+
+    def close(self):
+        self.client.close()
+        self.cluster.close()
+
+
+class Spark:
+    died = (Exception, "exited unexpectedly|crashed|EOFException|PythonWorker")
+
+    def __init__(self, tmp):
+        need("pyspark")
+        if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+            missing("java is not installed")
+        from pyspark.sql import SparkSession
+
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        self.session = (
+            SparkSession.builder.master("local[2]")
+            .appName("credex")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.memory", "1g")
+            .config("spark.task.maxFailures", "1")
+            .config("spark.sql.warehouse.dir", str(tmp))
+            .config("spark.local.dir", str(tmp))
+            .getOrCreate()
+        )
+        self.session.sparkContext.setLogLevel("OFF")
+
+    def explain(self, explainer, frame, parts, **goals):
+        from credex.engines import spark as engine
+
+        given = self.session.createDataFrame(frame).repartitionByRange(parts, "who")
+        found = engine.explain(explainer, given, **goals).toPandas()
+        return found.sort_values("row", kind="stable").reset_index(drop=True)
+
+    def close(self):
+        self.session.stop()
+
+
+@pytest.fixture(scope="module", params=[Local, Dask, Spark], ids=lambda c: c.__name__.lower())
+def engine(request, tmp_path_factory):
+    found = request.param(tmp_path_factory.mktemp(request.param.__name__))
+    yield found
+    found.close()
+
+
+def plain(frame):
+    """The same dtypes for every engine: values are what counts."""
+    out = frame.astype(object)
+    return out.where(out.notna(), None)
+
+
+def test_every_engine_gives_the_same_numbers(engine, forest, tmp_path):
+    """Bit by bit, in two ways to divide the rows; a bad row is recorded; one load per worker."""
+    notes = tmp_path / "notes"
+    explainer = explainer_of(Loaded(forest, notes))
+    expected = pd.concat(explainer.frames([rows()], **GOALS), ignore_index=True)
+    assert list(expected.loc[expected["error"].notna(), "row"]) == ["w07"]
+    assert set(expected["region"]) == {"north", "south"}
+    for parts in (2, 5):
+        found = engine.explain(explainer, rows(), parts, **GOALS)
+        assert list(found.columns) == list(expected.columns)
+        assert_frame_equal(plain(found), plain(expected), check_exact=True)
+    loads = pd.Series(notes.read_text().split())
+    assert loads.value_counts().max() == 1, "the model was loaded twice in a worker"
+
+
+def test_a_worker_that_dies_is_reported(engine):
+    kind, words = engine.died
+    with pytest.raises(kind, match=f"(?s){words}"):
+        engine.explain(explainer_of(Crashing()), rows(), 2, **GOALS)
+
+
+def test_frames_of_the_wrong_kind(engine):
+    name = type(engine).__name__.lower()
+    if name == "local":
+        with pytest.raises(cx.InputError, match="missing 'a'"):
+            engine.explain(explainer_of(Crashing()), rows().drop(columns="a"), 2, **GOALS)
+        return
+    from importlib import import_module
+
+    module = import_module(f"credex.engines.{name}")
+    with pytest.raises(cx.InputError, match="the rows are a DataFrame; pass a"):
+        module.explain(explainer_of(Crashing()), rows(), id="who")
+
+
+def test_joblib_contexts_are_respected(forest, tmp_path):
+    need("distributed")
+    import joblib
+    from distributed import Client, LocalCluster
+
+    options = {"dashboard_address": None, "silence_logs": 50, "threads_per_worker": 1}
+    explainer = explainer_of(Loaded(forest, tmp_path / "notes"))
+    X = table().iloc[:8]
+    alone = explainer.explain_many(X, queries=30)
+    assert alone.workers == "one worker"
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
+        with joblib.parallel_config("dask"):
+            batch = explainer.explain_many(X, queries=30)
+        pids = set(client.run(os.getpid).values())
+    assert batch.workers == "DaskDistributed (2)"
+    loads = (tmp_path / "notes").read_text().split()
+    assert {int(pid) for pid in loads} <= pids
+    assert len(loads) == len(set(loads))  # once in each
+    np.testing.assert_array_equal(batch.mean, alone.mean)
