@@ -1,7 +1,7 @@
 """Error against exact Shapley values over all background rows, by model rows spent.
 
-Run it with ``make bench-rows``. Runs are kept in ``out/rows``: ``--seeds 6`` adds seeds to those of
-the same source.
+Run it with ``make bench-rows``. Runs are kept in ``benchmarks/runs/rows``: ``--seeds 6`` adds seeds
+to those of the same source.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BUDGETS = (100, 300, 1_000, 2_000, 20_000)
 LEVELS = (0.5, 0.8, 0.95, 0.99)
 WIDTHS = (1.5, 0.6)  # of the mean |φ|
 INSTANCES, SEEDS = 6, 2  # peers have one seed
-KEPT = Path(__file__).resolve().parent.parent / "out" / "rows"
+KEPT = Path(__file__).resolve().parent / "runs" / "rows"
 
 
 INTRODUCTION = """\
@@ -239,11 +239,20 @@ def kept(name: str) -> tuple[dict[Key, Cell], int]:
 def keep(name: str, cells: dict[Key, Cell], seeds: int) -> None:
     """Write the cells of a case."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    rows = [[method, goal, asdict(cell)] for (_, method, goal), cell in cells.items()]
+    rows = [[method, goal, rounded(asdict(cell))] for (_, method, goal), cell in cells.items()]
     text = json.dumps({"source": source_digest(), "seeds": seeds, "cells": rows})
     part = KEPT / f"{name}.part"
     part.write_text(text, encoding="utf-8")
     part.replace(KEPT / f"{name}.json")
+
+
+def rounded(item: Any) -> Any:
+    """Return numbers inside dicts and lists with six digits."""
+    if isinstance(item, dict):
+        return {key: rounded(value) for key, value in item.items()}
+    if isinstance(item, list):
+        return [rounded(value) for value in item]
+    return float(f"{item:.6g}") if isinstance(item, float) else item
 
 
 def rows_to_reach(curve: dict[int, float], error: float) -> float:
