@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from credex.domains import Tabular
 from credex.domains.tabular import training
-from credex.domains.tabular.neighbourhood import distinct_rows
+from credex.domains.tabular.coalitions import distinct_rows
 from credex.domains.tabular.table import Table
 from credex.domains.tabular.training import digest, summarise
 from credex.errors import InputError
