@@ -1,0 +1,68 @@
+"""What the page shows of explanations: one as it stands, two compared, the files to download."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from credex import formatting
+from credex.comparison import compare
+from credex.errors import InputError
+from credex.explanation import Explanation
+from credex.report import assets
+from credex.report.data import LEVELS, explanation_data, number
+
+__all__ = ["differences", "page_files", "view_of"]
+
+FULL_OUTPUTS = 3
+"""Up to so many outputs the last state has sentences for every level, and earlier ones for its own."""
+
+
+def view_of(e: Explanation, *, ended: bool) -> str:
+    """Return the JSON that the components draw; sentences take time, so that earlier looks have few."""
+    few = len(e.outputs) <= FULL_OUTPUTS
+    said = (*LEVELS, e.level) if ended and few else (e.level,) if ended or few else ()
+    return json.dumps(explanation_data(e, said=said), allow_nan=False)
+
+
+def differences(a: Explanation, b: Explanation, output: str) -> dict[str, Any]:
+    """Return the differences between two explanations of one output, the largest first."""
+    if output not in a.outputs or output not in b.outputs:
+        raise InputError(f"there is no output {output!r:.80} in both explanations")
+    c = compare(a, b, output)
+    order = np.argsort(-np.abs(np.nan_to_num(c.difference)), kind="stable")
+    full = [float(np.atleast_1d(e.prediction)[e.outputs.index(output)]) for e in (a, b)]
+    ends = np.stack([c.difference, c.lower, c.upper])
+    peak = float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0))
+    power = formatting.power_of(peak)
+    halves = (c.upper - c.lower)[np.isfinite(c.upper - c.lower)] / 2 / 10.0**power
+    middle = float(np.median(halves)) if len(halves) else 0.0
+    return {
+        "level": formatting.percent(c.level),
+        "unit": formatting.times(power),
+        "places": max(formatting.decimals(middle, peak / 10.0**power), 0),
+        "predictions": [formatting.amount(x, max(map(abs, full))) for x in full],
+        "change": formatting.amount(full[0] - full[1], max(map(abs, full))),
+        "rows": [
+            {
+                "name": formatting.shorten(c.names[i] or "(no name)", 120),
+                "ends": [number(x / 10.0**power) for x in ends[:, i]],
+                "p": number(float(c.probability[i]), 4),
+                "real": bool(c.real[i]),
+            }
+            for i in order
+        ],
+    }
+
+
+def page_files() -> dict[str, str]:
+    """Return the files of the page by their names."""
+    own = files("credex.serve").joinpath("static")
+    out = {
+        name: own.joinpath(name).read_text(encoding="utf-8")
+        for name in ("index.html", "page.css", "page.js", "rows.js", "form.js", "icon.svg")
+    }
+    return out | {"components.css": assets.style(), "components.js": assets.script()}
