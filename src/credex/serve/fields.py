@@ -18,7 +18,7 @@ from credex.domains.tabular.columns import Kind
 from credex.domains.tabular.table import Table
 from credex.errors import InputError
 
-__all__ = ["Field", "field_of"]
+__all__ = ["Field", "FieldError", "field_of"]
 
 MAX_CHOICES = 100
 """Categories of a column that are offered as a list; with more, they are typed."""
@@ -27,6 +27,14 @@ MAX_TYPED = 100_000
 """Longest text that is accepted."""
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,4})?")
+
+
+class FieldError(InputError):
+    """What was typed into input number ``field`` cannot be read."""
+
+    def __init__(self, message: str, field: int) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +52,7 @@ class Field:
     known: tuple[Any, ...] = ()
     like: Any = None
     may_miss: bool = False
+    whole: bool = False
     hint: str = ""
 
     @cached_property
@@ -108,6 +117,8 @@ class Field:
             return Decimal(text)
         with suppress(ValueError):
             return int(text)
+        if self.whole and not float(text).is_integer():
+            raise InputError(f"{self.name}: {text} is no whole number; the column holds these only")
         return float(text)
 
     def _date(self, typed: str) -> Any:
@@ -149,7 +160,9 @@ def field_of(table: Table, j: int, role: Kind, *, may_miss: bool) -> Field:
     if kind == "date":
         days = all(_is_day(value) for value in values if not is_missing(value))
         return Field(name, "date" if days else "moment", like=like, may_miss=may_miss)
-    return Field(name, "number", like=like, may_miss=may_miss, hint=_range(table, j))
+    whole = all(isinstance(value, int | np.integer) for value in values if not is_missing(value))
+    hint = _range(table, j)
+    return Field(name, "number", like=like, may_miss=may_miss, whole=whole, hint=hint)
 
 
 def _sorted(values: Sequence[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from credex.domains.tabular.table import Row, read_row
 from credex.errors import InputError
 from credex.formatting import shorten
 from credex.portfolio import dense
-from credex.serve.fields import Field, field_of
+from credex.serve.fields import Field, FieldError, field_of
 
 __all__ = ["Rows", "TableRows"]
 
@@ -151,5 +151,8 @@ class TableRows(Rows):
     def _changed(self, i: int, edits: Mapping[int, Any]) -> Row:
         row, values = self.instances[i], self._values(i)
         for j, typed in edits.items():
-            values[j] = self.fields[j].read(typed)
+            try:
+                values[j] = self.fields[j].read(typed)
+            except InputError as error:
+                raise FieldError(str(error), j) from None
         return Row([[value] for value in values], 0, row.label)

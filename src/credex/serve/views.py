@@ -20,6 +20,10 @@ __all__ = ["differences", "page_files", "view_of"]
 FULL_OUTPUTS = 3
 """Up to so many outputs the last state has sentences for every level, and earlier ones for its own."""
 
+SCRIPTS = ("page", "server", "rows", "form", "goal", "progress", "difference")
+FILES = ("index.html", "page.css", "icon.svg", *(f"{name}.js" for name in SCRIPTS))
+"""Files of the page's own; the components are those of the report."""
+
 
 def view_of(e: Explanation, *, ended: bool) -> str:
     """Return the JSON that the components draw; sentences take time, so that earlier looks have few."""
@@ -28,13 +32,18 @@ def view_of(e: Explanation, *, ended: bool) -> str:
     return json.dumps(explanation_data(e, said=said), allow_nan=False)
 
 
-def differences(a: Explanation, b: Explanation, output: str) -> dict[str, Any]:
-    """Return the differences between two explanations of one output, the largest first."""
-    if output not in a.outputs or output not in b.outputs:
-        raise InputError(f"there is no output {output!r:.80} in both explanations")
+def differences(a: Explanation, b: Explanation, shown: int) -> dict[str, Any]:
+    """Return the differences between two explanations, the largest first.
+
+    ``shown`` is the number of the output among those that the page shows of ``a``.
+    """
+    outputs = formatting.shown_outputs(a)
+    if not 0 <= shown < len(outputs) or a.outputs != b.outputs:
+        raise InputError(f"there is no output {shown} in both explanations")
+    output = outputs[shown]
     c = compare(a, b, output)
     order = np.argsort(-np.abs(np.nan_to_num(c.difference)), kind="stable")
-    full = [float(np.atleast_1d(e.prediction)[e.outputs.index(output)]) for e in (a, b)]
+    full = [float(np.atleast_1d(e.prediction)[output]) for e in (a, b)]
     ends = np.stack([c.difference, c.lower, c.upper])
     peak = float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0))
     power = formatting.power_of(peak)
@@ -63,6 +72,7 @@ def page_files() -> dict[str, str]:
     own = files("credex.serve").joinpath("static")
     out = {
         name: own.joinpath(name).read_text(encoding="utf-8")
-        for name in ("index.html", "page.css", "page.js", "rows.js", "form.js", "icon.svg")
+        for name in FILES
     }
-    return out | {"components.css": assets.style(), "components.js": assets.script()}
+    shared = {"components.css": assets.style("page.css"), "components.js": assets.script()}
+    return out | shared

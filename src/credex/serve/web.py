@@ -180,7 +180,7 @@ class Page:
     async def comparison(self, request: Request) -> Response:
         """Return the differences between the importances of two jobs, feature by feature."""
         a, b = (self._explanation(request.query_params.get(name, "")) for name in ("a", "b"))
-        output = request.query_params.get("output", a.outputs[0])
+        output = _count(request.query_params.get("output", "0"), "output")
         return JSONResponse(await run_in_threadpool(differences, a, b, output))
 
     # -- what a request names ------------------------------------------------------------------
@@ -241,6 +241,7 @@ class _Server(uvicorn.Server):
 
 def _event(now: Progress, *, new: bool) -> str:
     """Return a server-sent event; the explanation is sent only if it is ``new``."""
+    e = now.explanation
     about = json.dumps(
         {
             "status": now.status,
@@ -248,6 +249,9 @@ def _event(now: Progress, *, new: bool) -> str:
             "rows": now.rows,
             "rows_to_go": now.rows_to_go,
             "trace": now.trace,
+            "queries": 0 if e is None else e.n_queries,
+            "converged": e is not None and e.converged,
+            "exact": e is not None and e.exact,
         }
     )
     shown = now.view if new and now.view is not None else "null"
@@ -281,7 +285,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     del request
     if isinstance(error, HTTPException):
         return JSONResponse({"error": str(error.detail)}, error.status_code)
-    return JSONResponse({"error": str(error)}, 503 if isinstance(error, BusyError) else 422)
+    said = {"error": str(error), "field": getattr(error, "field", None)}
+    return JSONResponse(said, 503 if isinstance(error, BusyError) else 422)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
