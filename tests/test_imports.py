@@ -32,6 +32,7 @@ ORDER = [
     "html",
     "frames",
     "plots",
+    "report",
     "interop",
     "explanation",
     "explanations",

@@ -87,9 +87,12 @@ class ExplainerBase(ABC):
         self._boxes, self._context = {}, Context()
 
     def __repr__(self) -> str:
-        model = self.model if isinstance(self.model, type) else type(self.model)
-        name = getattr(self.model, "__name__", model.__name__)
-        return f"<{self.method} of {name} on {type(self.domain).__name__}>"
+        return f"<{self.method} of {self._model_name} on {type(self.domain).__name__}>"
+
+    @property
+    def _model_name(self) -> str:
+        """Name of the model's class, or of the function that it is."""
+        return str(getattr(self.model, "__name__", type(self.model).__name__))
 
     def explain(
         self,
@@ -275,6 +278,7 @@ class ExplainerBase(ABC):
         )
         settings = {
             **self._fingerprint(options),
+            "model": self._model_name,
             "seed": int(options.seed),
             "sampler": design.options.sampler_name,
             "cohort": cohort,
