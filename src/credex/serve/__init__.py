@@ -1,7 +1,7 @@
 """The live page: pick a row or edit a copy, watch its intervals shrink, stop when certain enough.
 
-`serve` shows it in a browser until Ctrl-C. `app` is the same as an ASGI application, for a server of
-your own. Both need the extra ``serve`` (starlette and uvicorn).
+`serve` shows it in a browser until Ctrl-C. `app` is the same as an ASGI application, for a server
+of your own. Both need the extra ``serve`` (starlette and uvicorn).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from credex.serve.rows import Rows
 
 if TYPE_CHECKING:
     import uvicorn
+
     from credex.serve.guard import Guard
 
 __all__ = ["app", "serve"]
@@ -102,12 +103,14 @@ def app(
     """
     if hosts is None:
         token = _check_token(token, "hosts=None")
-    return _app(explainer, rows, token, hosts, width, jobs, grace)[0]
+    made, _ = _app(explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace)
+    return made
 
 
 def _app(
     explainer: Explainer,
     rows: Any,
+    *,
     token: str | None,
     hosts: Sequence[str] | None,
     width: float | Sequence[float] | None,
@@ -141,13 +144,16 @@ def _server(
     grace: float = GRACE_SECONDS,
 ) -> tuple[uvicorn.Server, socket.socket, str]:
     """Return a server, the socket that it is to run on, and its address with the token."""
-    hosts: tuple[str, ...] | None = LOOPBACK
-    if _is_loopback(host):
-        token = secrets.token_urlsafe() if token == "auto" else token  # noqa: S105 - no secret
-        hosts += (f"[{host}]" if ":" in host else host,)
+    name = f"[{host}]" if ":" in host else host
+    hosts: tuple[str, ...] | None = None
+    if not _is_loopback(host):
+        token = _check_token(token, f"host={host!r}")
     else:
-        token, hosts = _check_token(token, f"host={host!r}"), None
-    page, running = _app(explainer, rows, token, hosts, width, jobs, grace)
+        hosts = (*LOOPBACK, name)
+        token = secrets.token_urlsafe() if token == "auto" else token  # noqa: S105 - no secret
+    page, running = _app(
+        explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace
+    )
     from credex.serve.web import server_of
 
     try:
@@ -156,7 +162,6 @@ def _server(
     except (OSError, OverflowError, TypeError) as error:
         msg = f"cannot listen on host={host!r}, port={port!r}: {error}. port=0 takes a free one"
         raise InputError(msg) from None
-    name = f"[{host}]" if ":" in host else host
     url = f"http://{name}:{bound.getsockname()[1]}/"
     return server_of(page, running), bound, url if token is None else f"{url}?token={token}"
 

@@ -129,7 +129,8 @@ class Field:
                 return pd.Timedelta(typed)
             if isinstance(self.like, dt.datetime):
                 read = dt.datetime.fromisoformat(typed)
-                return type(self.like)(typed) if hasattr(self.like, "to_datetime64") else read
+                stamp: Any = type(self.like)  # pandas' has nanoseconds, too
+                return stamp(typed) if hasattr(self.like, "to_datetime64") else read
             if isinstance(self.like, dt.date):
                 return dt.date.fromisoformat(typed)
             if isinstance(self.like, dt.time):

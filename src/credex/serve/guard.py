@@ -2,8 +2,8 @@
 
 - The ``Host`` must be one of those expected: a page of another site whose name was made to point to
   this machine (DNS rebinding) has its own name there.
-- With a token, everything needs it: once as ``?token=`` of the page's address, then as a cookie that
-  scripts cannot read and that other sites cannot send.
+- With a token, everything needs it: once as ``?token=`` of the page's address, then as a cookie
+  that scripts cannot read and that other sites cannot send.
 - What changes something must come from a script of the page itself.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from http.cookies import SimpleCookie
+from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -97,12 +97,12 @@ def cookie_name(scope: Scope) -> str:
 
 
 def _cookie(headers: Headers, name: str) -> str:
-    jar: SimpleCookie = SimpleCookie()
+    jar = SimpleCookie()
     try:
         jar.load(headers.get("cookie", ""))
-    except Exception:  # noqa: BLE001 - a cookie that cannot be read is none
+    except CookieError:  # a cookie that cannot be read is none
         return ""
-    return jar[name].value if name in jar else ""
+    return str(jar[name].value) if name in jar else ""
 
 
 def _token_of_address(scope: Scope) -> str:
@@ -114,4 +114,6 @@ def _token_of_address(scope: Scope) -> str:
 
 
 def _without_port(host: str) -> str:
-    return host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.split(":")[0]
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]

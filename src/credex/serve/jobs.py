@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -109,7 +109,7 @@ class Job:
         """Whether the job is on its way and was not told to stop."""
         return not self.progress.ended and not self._cancelled.is_set()
 
-    async def watch(self) -> AsyncIterator[Progress]:
+    async def watch(self) -> AsyncGenerator[Progress, None]:
         """Yield what is known now and whenever it changes; the last one has ended."""
         changed = asyncio.Event()
         self._changed.add(changed)

@@ -45,7 +45,9 @@ class Rows:
     def of(domain: Domain, rows: Any) -> Rows:
         """Return the rows of a domain's instances."""
         instances = domain.split(dense(rows))
-        return (TableRows if isinstance(domain, Tabular) else Rows)(domain, instances)
+        if isinstance(domain, Tabular):
+            return TableRows(domain, instances)
+        return Rows(domain, instances)
 
     def __len__(self) -> int:
         return len(self.instances)

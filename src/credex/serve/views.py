@@ -12,13 +12,13 @@ from credex import formatting
 from credex.comparison import compare
 from credex.errors import InputError
 from credex.explanation import Explanation
-from credex.report import assets
+from credex.report import assets, pictures
 from credex.report.data import LEVELS, explanation_data, number
 
 __all__ = ["differences", "page_files", "view_of"]
 
 FULL_OUTPUTS = 3
-"""Up to so many outputs the last state has sentences for every level, and earlier ones for its own."""
+"""Outputs up to which sentences are made for every level at the end, for one level before."""
 
 SCRIPTS = ("page", "server", "rows", "form", "goal", "progress", "difference")
 FILES = ("index.html", "page.css", "icon.svg", *(f"{name}.js" for name in SCRIPTS))
@@ -26,10 +26,14 @@ FILES = ("index.html", "page.css", "icon.svg", *(f"{name}.js" for name in SCRIPT
 
 
 def view_of(e: Explanation, *, ended: bool) -> str:
-    """Return the JSON that the components draw; sentences take time, so that earlier looks have few."""
+    """Return the JSON that the components draw; what takes long is left for the end."""
     few = len(e.outputs) <= FULL_OUTPUTS
     said = (*LEVELS, e.level) if ended and few else (e.level,) if ended or few else ()
-    return json.dumps(explanation_data(e, said=said), allow_nan=False)
+    outputs = formatting.shown_outputs(e)
+    data = explanation_data(e, said=said, outputs=outputs)
+    if ended or pictures.kind(e) == "text":  # other pictures take long to draw
+        pictures.add(data, e, outputs)
+    return json.dumps(data, allow_nan=False)
 
 
 def differences(a: Explanation, b: Explanation, shown: int) -> dict[str, Any]:
@@ -41,10 +45,10 @@ def differences(a: Explanation, b: Explanation, shown: int) -> dict[str, Any]:
     if not 0 <= shown < len(outputs) or a.outputs != b.outputs:
         raise InputError(f"there is no output {shown} in both explanations")
     output = outputs[shown]
-    c = compare(a, b, output)
+    c, half = compare(a, b, output), compare(a, b, output, 0.5)
     order = np.argsort(-np.abs(np.nan_to_num(c.difference)), kind="stable")
     full = [float(np.atleast_1d(e.prediction)[output]) for e in (a, b)]
-    ends = np.stack([c.difference, c.lower, c.upper])
+    ends = np.stack([c.difference, c.lower, c.upper, half.lower, half.upper])
     peak = float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0))
     power = formatting.power_of(peak)
     halves = (c.upper - c.lower)[np.isfinite(c.upper - c.lower)] / 2 / 10.0**power
@@ -70,9 +74,6 @@ def differences(a: Explanation, b: Explanation, shown: int) -> dict[str, Any]:
 def page_files() -> dict[str, str]:
     """Return the files of the page by their names."""
     own = files("credex.serve").joinpath("static")
-    out = {
-        name: own.joinpath(name).read_text(encoding="utf-8")
-        for name in FILES
-    }
+    out = {name: own.joinpath(name).read_text(encoding="utf-8") for name in FILES}
     shared = {"components.css": assets.style("page.css"), "components.js": assets.script()}
     return out | shared

@@ -17,9 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from credex.cells import clean
 from credex.errors import CredexError, InputError
 from credex.explainer import Explainer
 from credex.explanation import Explanation
+from credex.report import explanation_page
 from credex.serve.goals import Goal
 from credex.serve.guard import Guard
 from credex.serve.jobs import BusyError, Job, Jobs, Progress
@@ -96,12 +98,11 @@ class Page:
     async def info(self, request: Request) -> Response:
         """Describe the explainer, the inputs of a row and the proposed goal."""
         del request
-        model, explainer = self.explainer.model, self.explainer
-        kind = model if isinstance(model, type) else type(model)
+        explainer = self.explainer
         return JSONResponse(
             {
                 "method": explainer.method,
-                "model": str(getattr(model, "__name__", kind.__name__)),
+                "model": clean(explainer._model_name),  # noqa: SLF001 - shown, not used
                 "rows": len(self.rows),
                 "columns": list(self.rows.columns),
                 "fields": [field.as_json for field in self.rows.fields],
@@ -172,7 +173,7 @@ class Page:
         """Return the JSON or the report of what a job has learned, as a file."""
         e = self._explanation(request.path_params["job"])
         kind = request.url.path.rsplit(".", 1)[-1]
-        text = await run_in_threadpool(e.to_json if kind == "json" else e.report)
+        text = await run_in_threadpool(e.to_json if kind == "json" else lambda: explanation_page(e))
         name = f'attachment; filename="explanation.{kind}"'
         media = "application/json" if kind == "json" else "text/html"
         return Response(text, media_type=media, headers={"content-disposition": name})

@@ -21,14 +21,14 @@ export function differenceView(host) {
       const changed = real === 0 ? "No importance certainly changed" : `${real} of ${data.rows.length} importances certainly changed`;
       note.textContent = `${changed}, at ${data.level}. Differences are edited copy − original; the two posteriors are taken to be independent.`;
       const rows = data.rows.slice(0, FIRST).map(({ name, ends, p, real: sure }) => {
-        const [mean, lower, upper] = ends.map((x) => (x === null ? NaN : x));
+        const [mean, lower, upper, ...inner] = ends.map((x) => (x === null ? NaN : x));
         const known = ends.every((x) => x !== null);
         return {
           name,
           mean,
           lower,
           upper,
-          inner: [mean, mean],
+          inner,
           open: !sure,
           sign: sure ? (mean > 0 ? "up" : "down") : "open",
           estimate: known ? number(mean, data.places) : "?",

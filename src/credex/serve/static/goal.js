@@ -3,10 +3,10 @@ const { el, labelled } = credex;
 
 // Each kind: words, unit behind the number, factor between what is typed and what is sent.
 const KINDS = {
-  relative: ["every interval is narrow, relative to the largest importance", "%", 100],
-  width: ["every interval is at most this wide", "", 1],
-  ranking: ["the leading features are known (P ≥ 0.95)", "features", 1],
-  queries: ["so many queries were asked", "queries", 1],
+  relative: ["Intervals narrow beside the largest", "% of it", 100],
+  width: ["Intervals narrow", "wide", 1],
+  ranking: ["Leading features known", "features", 1],
+  queries: ["Queries asked", "queries", 1],
 };
 const FIRST = { relative: 20, width: 0.05, ranking: 3, queries: 500 };
 const LEVELS = [0.8, 0.9, 0.95, 0.99];
@@ -18,10 +18,10 @@ export function goalForm(host, proposed, maxQueries) {
   const levels = [...new Set([...LEVELS, proposed.level])].sort();
   const level = el("select", {}, ...levels.map((l) => el("option", { value: l }, `${+(100 * l).toPrecision(10)} %`)));
   const most = el("input", { type: "text", inputmode: "numeric", autocomplete: "off", size: 7 });
-  const number = labelled("Goal", value);
+  const number = labelled("At", value, "field amount");
   number.append(unit);
   host.append(
-    el("div", { class: "tools" }, labelled("Stop when", kind), number, labelled("Intervals at", level), labelled("At most, queries", most)),
+    el("div", { class: "tools" }, labelled("Stop when", kind), number, labelled("Level", level), labelled("At most, queries", most)),
   );
   let several = null; // a width for each output, as the server proposed it
 

@@ -163,6 +163,7 @@ function draw() {
   $("stop").hidden = !(one.progress && !one.progress.ended);
 
   $("progress").hidden = one.progress === null;
+  $("hint").hidden = one.progress !== null;
   if (one.progress) {
     progress.show(one.progress);
     const failed = one.progress.status === "failed";

@@ -55,7 +55,8 @@ export function progressView(host) {
         const last = p.trace[p.trace.length - 1][1];
         const first = p.trace[0][1];
         const said = p.trace.length > 1 ? `Widest interval ${round(first)} → ${round(last)}` : `Widest interval ${round(last)}`;
-        drawing.replaceChildren(chart(p.trace), el("figcaption", { class: "small" }, said));
+        const line = p.trace.length > 1 ? [chart(p.trace)] : [];
+        drawing.replaceChildren(...line, el("figcaption", { class: "small" }, said));
       }
     },
   };
