@@ -151,6 +151,8 @@ def _server(
     else:
         hosts = (*LOOPBACK, name)
         token = secrets.token_urlsafe() if token == "auto" else token  # noqa: S105 - no secret
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 2**16:
+        raise InputError(f"port must be a whole number from 0 to 65535; got {port!r}")
     page, running = _app(
         explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace
     )
@@ -159,7 +161,7 @@ def _server(
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=family)
-    except (OSError, OverflowError, TypeError) as error:
+    except OSError as error:
         msg = f"cannot listen on host={host!r}, port={port!r}: {error}. port=0 takes a free one"
         raise InputError(msg) from None
     url = f"http://{name}:{bound.getsockname()[1]}/"

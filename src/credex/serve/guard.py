@@ -109,11 +109,12 @@ def _token_of_address(scope: Scope) -> str:
     """Return the token of the page's own address; other addresses do not take one."""
     if scope["path"] != "/" or scope["method"] != "GET":
         return ""
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    asked = parse_qs(bytes(scope.get("query_string", b"")).decode("latin-1"))
     return asked.get("token", [""])[0]
 
 
 def _without_port(host: str) -> str:
     if host.startswith("["):
-        return host.partition("]")[0] + "]"
+        inside, bracket, _ = host.partition("]")
+        return inside + bracket
     return host.partition(":")[0]

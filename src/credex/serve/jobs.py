@@ -53,7 +53,8 @@ class Progress:
 
     ``status`` is ``"waiting"``, ``"running"``, ``"done"``, ``"stopped"`` or ``"failed"``;
     ``message`` says why it stopped or failed. ``view`` is the explanation as the page shows it, in
-    JSON. ``trace`` has the model rows and the widest interval at every look.
+    JSON; ``None`` if it says nothing yet. ``trace`` has the model rows and the widest interval at
+    every look.
     """
 
     status: str = "waiting"
@@ -158,8 +159,7 @@ class Job:
     def _explained(self) -> Progress:
         run, queue = self.explainer._watched(self.x, self.start, None, self.goal.keywords)  # noqa: SLF001
         before = 0 if self.start is None else self.start.n_model_rows
-        view = None if self.start is None else view_of(self.start, ended=False)
-        latest = Progress("running", self.start, view, before)
+        latest = Progress("running", self.start, _view(self.start, ended=False), before)
         told = 0.0
 
         def check() -> None:
@@ -183,7 +183,7 @@ class Job:
             latest = Progress(
                 "done" if last else "running",
                 e,
-                view_of(e, ended=last),
+                _view(e, ended=last),
                 max(e.n_model_rows, latest.rows),
                 run.rows_to_go(),
                 trace=trace,
@@ -195,14 +195,15 @@ class Job:
     def _ended(self, status: str, message: str, partial: Explanation | None) -> Progress:
         """Return the last report of a job that did not reach its goal; what it learned is kept."""
         latest = self._latest
-        usable = partial is not None and bool(np.isfinite(partial.belief.mean).any())
-        e = partial if usable or latest.explanation is None else latest.explanation
+        e = latest.explanation
+        if e is None or _says_something(partial):
+            e = partial
         return replace(
             latest,
             status=status,
             message=message,
             explanation=e,
-            view=None if e is None else view_of(e, ended=True),
+            view=_view(e, ended=True),
             rows=latest.rows if e is None else max(latest.rows, e.n_model_rows),
             rows_to_go=None,
         )
@@ -211,6 +212,15 @@ class Job:
         self._latest = progress
         with suppress(RuntimeError):  # the loop has been closed: nobody is left to tell
             self.loop.call_soon_threadsafe(self._set, progress)
+
+
+def _says_something(e: Explanation | None) -> bool:
+    return e is not None and bool(np.isfinite(e.belief.mean).any())
+
+
+def _view(e: Explanation | None, *, ended: bool) -> str | None:
+    """Return what the page shows of an explanation; ``None`` if it says nothing."""
+    return view_of(e, ended=ended) if e is not None and _says_something(e) else None
 
 
 class Jobs:

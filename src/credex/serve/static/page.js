@@ -119,7 +119,8 @@ function go() {
   const one = slots[name];
   const goal = goals.goal;
   if (!canContinue(name)) {
-    run(name, edits, { goal, resume: false });
+    const begun = isFresh(name) && Boolean(one.progress?.ended); // too short for an interval
+    run(name, edits, { goal, resume: begun });
     return;
   }
   const same = JSON.stringify(goal) === JSON.stringify(one.goal);
