@@ -102,8 +102,8 @@ def test_what_cannot_be_read_is_refused(j, typed, words):
         (pd.array([1, None, 3], dtype="Int64"), "7", 7),
         (np.array([1, 2, 3], dtype=np.float32), "0.1", np.float32(0.1)),
         (pd.Categorical(["a", "b", "a"]), 1, "b"),
-        (np.array([1, "1", None], dtype=object), "1", "1"),
-        (pd.to_datetime(["2020-01-01 10:00", "2020-01-02", "2020-01-03"]), "2021-01-01 09:30", None),
+        (np.array([1, "1", None], dtype=object), 0, "1"),
+        (pd.date_range("2020-01-01", periods=3, freq="7h"), "2021-01-01 09:30", None),
         (pd.to_datetime(["2020-01-01"] * 3).tz_localize("Europe/Rome"), "2021-05-01 00:00+02:00", None),
         (pd.to_timedelta(["1D", "2D", "3D"]), "36 hours", pd.Timedelta("36h")),
         (pd.period_range("2020-01", periods=3, freq="M"), "2021-04", pd.Period("2021-04")),
@@ -119,7 +119,7 @@ def test_other_dtypes(column, typed, expected):
         assert value == pd.Timestamp(typed)
     else:
         assert value == expected
-        assert type(value) is type(expected) or isinstance(value, type(expected) | np.generic | int)
+        assert isinstance(value, str) == isinstance(expected, str)
     for i in range(3):
         if rows.typed(i)[0] is not None:
             again = rows.domain.at(rows.edited(i, {0: rows.typed(i)[0]})).values[0]
@@ -212,7 +212,7 @@ def test_texts_can_be_edited_and_images_cannot():
     assert rows.page("bad", 0, 5)["rows"] == [{"row": 1, "label": "b", "cells": ["bad film"]}]
     assert rows.typed(0) == ["good film"]
     assert rows.edited(0, {0: "a fine film"}) == "a fine film"
-    with pytest.raises(cx.InputError, match="no word"):
+    with pytest.raises(cx.InputError, match="only white space"):
         rows.edited(0, {0: " "})
     images = Rows.of(cx.Image(segments=cx.Grid(2)), np.zeros((3, 8, 8)))
     assert images.page("", 0, 5)["rows"][0]["cells"] == ["8 × 8"]

@@ -57,8 +57,15 @@ class Field:
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
-        """The known values as they are shown."""
-        return tuple(map(display, self.known))
+        """The known values as they are shown, no two alike."""
+        return tuple(map(self._shown, self.known))
+
+    def _shown(self, value: Any) -> str:
+        return display(value) if self._distinct else clean(repr(plain(value)))
+
+    @cached_property
+    def _distinct(self) -> bool:
+        return len(set(map(display, self.known))) == len(self.known)
 
     @cached_property
     def _at(self) -> dict[str, int]:
@@ -80,10 +87,12 @@ class Field:
         if is_missing(value):
             return None
         if self.kind == "choice":
-            return self._at.get(display(value), -1)
+            return self._at.get(self._shown(value), -1)
         if self.kind == "number":
             return _number_text(value)
-        return _date_text(value) if self.kind in ("date", "moment") else str(plain(value))
+        if self.kind in ("date", "moment"):
+            return _date_text(value)
+        return value if isinstance(value, str) else self._shown(value)
 
     def read(self, typed: Any) -> Any:
         """Return the value of what was typed, or raise an `InputError` for the reader of the page.
@@ -151,11 +160,10 @@ def field_of(table: Table, j: int, role: Kind, *, may_miss: bool) -> Field:
         return Field(name, "choice", (False, True), may_miss=may_miss)
     if role == "category":
         known = [value for value in table.factorize(j)[1] if not is_missing(value)]
-        distinct = len({display(value) for value in known}) == len(known)
-        if len(known) <= MAX_CHOICES and distinct:
+        if len(known) <= MAX_CHOICES:
             return Field(name, "choice", tuple(_sorted(known)), may_miss=may_miss)
         if kind == "category":
-            return Field(name, "text", tuple(known) if distinct else (), may_miss=may_miss)
+            return Field(name, "text", tuple(known), may_miss=may_miss)
     values = table.objects(j)
     like = next((value for value in values if not is_missing(value)), None)
     if kind == "date":
