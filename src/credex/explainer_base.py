@@ -219,7 +219,7 @@ class ExplainerBase(ABC):
         """Plan the run of one instance; every check that needs no model happens here."""
         if self.domain.names is not None:  # else instances differ in their features
             goals.check_ranking(len(self.domain.names))
-        nb = self._neighbourhood(case)
+        nb, limits = self._neighbourhood(case), goals.stored()
         history, start = History(model=queue.box.token), case.start
         if start is not None:
             other = "start= is an explanation of another instance; leave it out"
@@ -248,16 +248,21 @@ class ExplainerBase(ABC):
             estimator,
             plan,
             history,
-            lambda state: self._explanation(state, options, notes, case.cohort),
+            lambda state: self._explanation(state, options, notes, case.cohort, limits),
             model=queue.box.token,
             together=queue.is_quick(nb.row_bytes),
             switch=switch,
         )
 
     def _explanation(
-        self, state: State, options: Options, notes: tuple[str, ...], cohort: Any
+        self,
+        state: State,
+        options: Options,
+        notes: tuple[str, ...],
+        cohort: Any,
+        limits: dict[str, Any],
     ) -> Explanation:
-        """Make the explanation of a state."""
+        """Make the explanation of a state; ``limits`` are the goals of the call."""
         design, h = state.design, state.history
         nb = design.neighbourhood
         k = 1 if h.full is None else len(h.full)
@@ -282,6 +287,7 @@ class ExplainerBase(ABC):
             "seed": int(options.seed),
             "sampler": design.options.sampler_name,
             "cohort": cohort,
+            "limits": limits,
             "options": options.stored(),
         }
         return Explanation(

@@ -72,7 +72,9 @@ def test_no_script_or_style_is_inline(open_server):
         with open_server.open(name[1:]) as answer:
             text = answer.read().decode()
             assert answer.status == 200
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text)
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text
+        )
         assert not re.search(r"https?://(?!www\.w3\.org/)", text)
 
 
@@ -262,10 +264,14 @@ def test_the_disk_is_only_read(monkeypatch, tmp_path):
         job = client.start(0)
         client.end(job)
         with client.open(f"api/jobs/{job}/report.html") as answer:
-            assert answer.headers["content-disposition"] == 'attachment; filename="explanation.html"'
+            assert (
+                answer.headers["content-disposition"] == 'attachment; filename="explanation.html"'
+            )
             assert answer.read().startswith(b"<!doctype html>")
         with client.open(f"api/jobs/{job}/explanation.json") as answer:
-            assert answer.headers["content-disposition"] == 'attachment; filename="explanation.json"'
+            assert (
+                answer.headers["content-disposition"] == 'attachment; filename="explanation.json"'
+            )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -259,7 +259,9 @@ def test_concurrent_model_calls_can_be_stopped():
         gate.through.set()
         assert client.end(job)["status"] == "stopped"
         calls = gate.calls
-        assert client.end(client.start(1, goal={"kind": "queries", "value": 60}))["status"] == "done"
+        assert (
+            client.end(client.start(1, goal={"kind": "queries", "value": 60}))["status"] == "done"
+        )
     assert gate.rows < 400
     assert gate.calls > calls
 

@@ -102,12 +102,20 @@ def test_what_cannot_be_read_is_refused(j, typed, words):
         (pd.array([1, None, 3], dtype="Int64"), "7", 7),
         (np.array([1, 2, 3], dtype=np.float32), "0.1", np.float32(0.1)),
         (pd.Categorical(["a", "b", "a"]), 1, "b"),
-        (np.array([1, "1", None], dtype=object), 0, "1"),
+        (np.array([1, "1", None], dtype=object), 1, "1"),
         (pd.date_range("2020-01-01", periods=3, freq="7h"), "2021-01-01 09:30", None),
-        (pd.to_datetime(["2020-01-01"] * 3).tz_localize("Europe/Rome"), "2021-05-01 00:00+02:00", None),
+        (
+            pd.to_datetime(["2020-01-01"] * 3).tz_localize("Europe/Rome"),
+            "2021-05-01 00:00+02:00",
+            None,
+        ),
         (pd.to_timedelta(["1D", "2D", "3D"]), "36 hours", pd.Timedelta("36h")),
         (pd.period_range("2020-01", periods=3, freq="M"), "2021-04", pd.Period("2021-04")),
-        (np.array([dt.date(2020, 1, d) for d in (1, 2, 3)], object), "2020-02-02", dt.date(2020, 2, 2)),
+        (
+            np.array([dt.date(2020, 1, d) for d in (1, 2, 3)], object),
+            "2020-02-02",
+            dt.date(2020, 2, 2),
+        ),
         (np.array([Decimal("1.5")] * 3, object), "2.25", Decimal("2.25")),
     ],
 )
@@ -214,7 +222,7 @@ def test_texts_can_be_edited_and_images_cannot():
     assert rows.edited(0, {0: "a fine film"}) == "a fine film"
     with pytest.raises(cx.InputError, match="only white space"):
         rows.edited(0, {0: " "})
-    images = Rows.of(cx.Image(segments=cx.Grid(2)), np.zeros((3, 8, 8)))
+    images = Rows.of(cx.Image(segments=cx.Grid(2, 2)), np.zeros((3, 8, 8)))
     assert images.page("", 0, 5)["rows"][0]["cells"] == ["8 × 8"]
     assert images.typed(0) == []
     assert list(images.fields) == []

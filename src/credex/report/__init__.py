@@ -17,7 +17,7 @@ from credex.explanation_base import ExplanationBase
 from credex.formatting import shorten, shown_outputs
 from credex.report import assets, audit, pictures
 from credex.report.batch import Batch, batch_data
-from credex.report.data import explanation_data
+from credex.report.data import explanation_data, row_name
 
 __all__ = ["Batch", "explanation_page", "write_batch", "write_explanation"]
 
@@ -39,7 +39,8 @@ def explanation_page(e: ExplanationBase, verification: Any = None, title: str | 
     outputs = shown_outputs(e)
     data = explanation_data(e, outputs=outputs)
     pictures.add(data, e, outputs)
-    said = "Why this prediction?" if e.label is None else f"Why this prediction? {display(e.label)}"
+    said = "Why this prediction?"
+    said = said if e.label is None else f"{said} {row_name(e.label)}"
     return _page(title or said, e.method, audit.single(e, measured), data)
 
 

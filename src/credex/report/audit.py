@@ -51,7 +51,7 @@ def single(e: ExplanationBase, verification: Coverage | None) -> str:
         ("Queries", f"{e.n_queries:,}, which took {e.n_model_rows:,} model rows"),
         ("Time", f"{e.seconds:.2g} s, {share}"),
         ("End", formatting.ending(e)),
-        ("Requested precision", "met" if e.converged else "not met, or none was requested"),
+        ("Requested precision", "met" if e.converged else _unmet(e)),
     ]
     return _section(e, facts, e.notes, verification, call="explain(x")
 
@@ -95,7 +95,12 @@ def _made(e: ExplanationBase) -> list[tuple[str, str]]:
         ("Training data (digest)", digest),
         ("Seed", str(e.settings.get("seed"))),
         ("Level of the run", formatting.percent(e.level)),
+        ("Limits of the call", ", ".join(_limits(e)) or "default"),
     ]
+
+
+def _unmet(e: ExplanationBase) -> str:
+    return "none was requested" if {*e.settings.get("limits", {})} == {"queries"} else "not met"
 
 
 def _written() -> list[tuple[str, str]]:
@@ -175,13 +180,12 @@ def _coverage(verification: Coverage | None) -> str:
 
 
 def _reproduce(e: ExplanationBase, call: str) -> str:
-    options = e.settings.get("options", {})
     code = (
-        f"explainer = cx.{e.method}(model, data)  # the model and data named above\n"
-        f"explainer.{call}, seed={e.settings.get('seed')}, level={e.level:g}, …)\n\n"
+        f"explainer = cx.{e.method}(model, data, **options)  # model and data as above\n"
+        f"explainer.{call}, seed={e.settings.get('seed')}, level={e.level:g}"
+        f"{''.join(f', {given}' for given in _limits(e))})\n\n"
     )
-    shown = {**e.settings, "options": options, "level": e.level}
-    settings = json.dumps(shown, indent=1, default=_text, ensure_ascii=False)
+    settings = json.dumps(e.settings, indent=1, default=_text, ensure_ascii=False)
     lines = "\n".join(
         formatting.shorten(_visible(line), MAX_WORDS) for line in settings.split("\n")
     )
@@ -191,6 +195,10 @@ def _reproduce(e: ExplanationBase, call: str) -> str:
         "(of a batch: <code>save()</code>) keeps all queries and answers.</p>"
         f"<pre>{escape(code + lines)}</pre>"
     )
+
+
+def _limits(e: ExplanationBase) -> list[str]:
+    return [f"{name}={value}" for name, value in e.settings.get("limits", {}).items()]
 
 
 def _text(value: Any) -> Any:

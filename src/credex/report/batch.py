@@ -10,11 +10,10 @@ import numpy as np
 
 from credex import formatting
 from credex.aggregate import Aggregate, aggregate
-from credex.cells import display
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
 from credex.report import pictures
-from credex.report.data import MAX_NAME, explanation_data, levels_of, number, sentences
+from credex.report.data import MAX_NAME, explanation_data, levels_of, number, row_name, sentences
 from credex.verdict import judge_batch
 
 MAX_ROWS, MAX_CELLS = 500, 20_000
@@ -60,8 +59,7 @@ def batch_data(batch: Batch, chosen: Sequence[int] | None = None) -> dict[str, A
         row = explanation_data(e, levels=grid, said=said, outputs=outputs)
         if len(kept) <= MAX_PICTURES or pictures.kind(e) == "text":
             pictures.add(row, e, outputs)
-        shown = display(position if label is None else label)
-        row["label"] = formatting.shorten(f"Row {shown}" if _is_count(shown) else shown, MAX_NAME)
+        row["label"] = row_name(position if label is None else label)
         rows.append(row)
     common = {key: rows[0][key] for key in ("names", "levels") if _alike(rows, key)}
     for row in rows:
@@ -77,10 +75,6 @@ def batch_data(batch: Batch, chosen: Sequence[int] | None = None) -> dict[str, A
         "rows": rows,
         "note": "" if len(rows) == of else f"{len(rows):,} of {of:,} rows are in this page.",
     }
-
-
-def _is_count(shown: str) -> bool:
-    return shown.isdigit()
 
 
 def _alike(rows: list[dict[str, Any]], key: str) -> bool:
@@ -123,6 +117,7 @@ def _summary(
     few = sum(len(e.names) for e in explained) <= MAX_MEANS
     worked = [lv for lv in grid if lv == own or (few and lv <= HIGHEST)]
     out: dict[str, Any] = {"levels": [None] * len(grid), "note": "", "unit": "", "names": []}
+    out["exact"] = all(e.exact for e in explained)
     alike = all(e.names == explained[0].names for e in explained)
     base: Aggregate | None = None
     if alike:

@@ -100,7 +100,7 @@ const credex = (() => {
   function mark(scale, row) {
     const drawn = svg("svg", { class: "mark", height: 24, "aria-hidden": "true" });
     const zero = at(scale, 0);
-    drawn.append(svg("line", { class: "zero", x1: zero, x2: zero, y1: 0, y2: 24 }));
+    drawn.append(svg("line", { class: "zero", x1: zero, x2: zero, y1: -2, y2: 26 }));
     if (![row.mean, row.lower, row.upper].every(Number.isFinite)) return drawn;
     const kind = row.colour || (row.mean > 0 ? "up" : row.mean < 0 ? "down" : "grey");
     const group = svg("g", { class: row.open ? `${kind} open` : kind });
@@ -311,7 +311,8 @@ const credex = (() => {
     const count = el("p", { class: "small count", role: "status" });
     const room = el("div", { class: "room" });
     const more = el("button", { type: "button", class: "more" });
-    host.append(tools, room, el("div", { class: "below" }, count, more));
+    const legend = el("p", { class: "small" });
+    host.append(tools, room, el("div", { class: "below" }, count, more), legend);
     let all = false;
     let last = null;
 
@@ -353,7 +354,10 @@ const credex = (() => {
         `${kept.length - left} of ${rows.length + o.left_out} features` +
         (hidden ? `, ${hidden} hidden by search or filter` : "") +
         (o.left_out ? `; the ${o.left_out} smallest are not in this page` : "");
-      more.hidden = !left && !all;
+      legend.textContent =
+        `Stroke: the importance. Thick: its 50 % interval. Thin: its ${data.levels[level]} interval. ` +
+        "Orange raises the prediction, blue lowers it; hollow: the interval includes 0, so the sign is open.";
+      more.hidden = kept.length <= FIRST_ROWS;
       more.textContent = all ? `Show the first ${FIRST_ROWS}` : `Show all ${kept.length}`;
     }
 

@@ -60,7 +60,7 @@ def explanation_data(
     words = [formatting.feature(e, i) for i in range(len(e.names))]
     return {
         "method": e.method,
-        "label": None if e.label is None else formatting.shorten(display(e.label), MAX_NAME),
+        "label": None if e.label is None else row_name(e.label),
         "level": grid.index(e.level),
         "levels": [formatting.percent(level) for level in grid],
         "quantiles": [number(quantile(level, e.dof)) for level in grid],
@@ -71,6 +71,12 @@ def explanation_data(
         "more_outputs": len(e.outputs) - len(chosen),
         "footer": formatting.footer(e),
     }
+
+
+def row_name(label: Any) -> str:
+    """Return a row's label for a title: ``Row 12`` if it is a number."""
+    shown = display(label)
+    return formatting.shorten(f"Row {shown}" if shown.isdigit() else shown, MAX_NAME)
 
 
 def _output(e: ExplanationBase, j: int, grid: list[float], spoken: set[float]) -> dict[str, Any]:

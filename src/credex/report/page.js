@@ -5,6 +5,7 @@
   const { el } = credex;
   const data = JSON.parse(document.getElementById("data").textContent);
   const app = document.getElementById("app");
+  const FIRST_MEANS = 10; // features in the table of means before the reader asks for all
 
   // -- light and dark -----------------------------------------------------------------------------
 
@@ -36,17 +37,27 @@
     const said = credex.verdict(host);
     const room = el("div", { class: "room" });
     const note = el("p", { class: "small" });
-    host.append(room, note);
-    return {
+    const more = el("button", { type: "button" });
+    host.append(room, el("div", { class: "below" }, note, more));
+    let all = false;
+    let last = [];
+    more.addEventListener("click", () => {
+      all = !all;
+      made.show(...last);
+    });
+    const made = {
       show(outputs, levels, level, output) {
+        last = [outputs, levels, level, output];
         const s = outputs[output];
         const [at, found] = credex.closest(s.levels, level);
         const other = at === level ? "" : `At ${levels[at]}: means over rows are not worked out for ${levels[level]}.`;
         said.show(found.verdict, other);
         room.replaceChildren();
         note.textContent = s.note;
+        more.hidden = !found.mean || s.names.length <= FIRST_MEANS;
+        more.textContent = all ? `Show the first ${FIRST_MEANS}` : `Show all ${s.names.length}`;
         if (!found.mean) return;
-        const rows = s.names.map((name, n) => ({
+        const rows = s.names.slice(0, all ? undefined : FIRST_MEANS).map((name, n) => ({
           name,
           colour: "down",
           mean: found.mean[n],
@@ -55,9 +66,9 @@
           inner: [found.mean[n], found.mean[n]],
           estimate: credex.number(found.mean[n], s.places),
           between:
-            found.lower[n] < found.upper[n]
-              ? `${credex.number(found.lower[n], s.places)} … ${credex.number(found.upper[n], s.places)}`
-              : "exact",
+            s.exact
+              ? "exact"
+              : `${credex.number(found.lower[n], s.places)} … ${credex.number(found.upper[n], s.places)}`,
           first: s.first[n],
         }));
         const columns = [
@@ -71,11 +82,12 @@
         room.append(credex.intervalTable(`Mean importance over rows at ${levels[at]}`, columns, rows, scale));
       },
     };
+    return made;
   }
 
   // -- the list of rows ---------------------------------------------------------------------------
 
-  function picker(host, rows, onPick) {
+  function picker(host, rows, note, onPick) {
     const search = el("input", {
       type: "search",
       placeholder: "label, feature or value",
@@ -87,7 +99,7 @@
     });
     const list = el("ul", { class: "list", id: "row-list", role: "listbox", "aria-label": "Rows", tabindex: 0 });
     const count = el("p", { class: "small", role: "status" });
-    host.append(credex.labelled("Search rows", search), list, count);
+    host.append(credex.labelled("Search rows", search), list, count, el("p", { class: "small" }, note));
     const found = rows.map((row) =>
       [row.label, ...row.names.map((name, n) => `${name} ${row.values[n]}`)].join("\n").toLocaleLowerCase(),
     );
@@ -183,7 +195,7 @@
       choice.show(view.output);
     };
     const view = credex.explanation(about, { controls, onChange: update });
-    choice = picker(list, rows, (row) => {
+    choice = picker(list, rows, data.note, (row) => {
       heading.replaceChildren(el("bdi", {}, row.label));
       view.show(row);
     });

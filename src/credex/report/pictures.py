@@ -12,8 +12,8 @@ from credex.explanation_base import ExplanationBase
 from credex.plots import Plots
 from credex.plots.text import visible
 
-DPI = 110
-"""Resolution of pictures: 4.6 inches of an image are 500 pixels."""
+DPI, COLOURS = 110, 256
+"""Resolution of pictures (4.6 inches of an image are 500 pixels), and their number of colours."""
 
 GROUNDS = {"light": ("#fcfcfb", "#1b1c1e"), "dark": ("#141517", "#ececec")}
 """Ground and ink of the page, as in components.css."""
@@ -74,13 +74,15 @@ def picture(e: ExplanationBase, output: int, what: str) -> dict[str, str]:
 def _drawn(e: ExplanationBase, output: int, what: str) -> str:
     """Draw one picture; its figure is closed again."""
     from matplotlib import pyplot as plt
+    from PIL import Image  # matplotlib needs it, too
 
     plots = Plots(e)
     axes = plots.overlay(output=output) if what == "image" else plots.series(output=output)[0]
     figure: Any = axes.figure
-    file = io.BytesIO()
+    drawn, small = io.BytesIO(), io.BytesIO()
     try:
-        figure.savefig(file, format="png", dpi=DPI)
+        figure.savefig(drawn, format="png", dpi=DPI)
     finally:
         plt.close(figure)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    Image.open(drawn).convert("RGB").quantize(COLOURS).save(small, format="png", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(small.getvalue()).decode("ascii")

@@ -151,8 +151,7 @@ def _server(
     else:
         hosts = (*LOOPBACK, name)
         token = secrets.token_urlsafe() if token == "auto" else token  # noqa: S105 - no secret
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 2**16:
-        raise InputError(f"port must be a whole number from 0 to 65535; got {port!r}")
+    _check_port(port)
     page, running = _app(
         explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace
     )
@@ -185,6 +184,12 @@ def _check_token(token: str | None, why: str) -> str:
         msg += f"of at least {MIN_TOKEN} letters, digits, - or _; or listen on 127.0.0.1"
         raise InputError(msg)
     return token
+
+
+def _check_port(port: Any) -> None:
+    whole = isinstance(port, int) and not isinstance(port, bool)
+    if not whole or not 0 <= port < 2**16:
+        raise InputError(f"port must be a whole number from 0 to 65535; got {port!r}")
 
 
 def _is_plain(token: str) -> bool:
