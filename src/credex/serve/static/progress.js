@@ -38,6 +38,7 @@ export function progressView(host) {
       const goes = p.rows_to_go ? `, about ${count(p.rows_to_go)} to go` : "";
       const why = p.message ? `: ${p.message}` : "";
       words.textContent = {
+        starting: "Starting",
         waiting: "Waiting: other explanations are running",
         running: `Asking the model: ${asked}${goes}`,
         done: p.exact ? `Exact after ${asked}` : p.converged ? `Certain enough after ${asked}` : `Ended after ${asked}: the limit was reached before the goal`,
