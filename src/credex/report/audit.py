@@ -12,10 +12,8 @@ from credex import formatting
 from credex.cells import clean, display
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
+from credex.report.data import MAX_LINE
 from credex.typing import Floats
-
-MAX_WORDS = 400
-"""Longest fact, in columns of text."""
 
 NOT_MEASURED = (
     "Not measured for this report. <code>v = explainer.verify(X)</code> explains rows of your own "
@@ -47,7 +45,7 @@ def single(e: ExplanationBase, verification: Coverage | None) -> str:
     share = f"{e.model_seconds:.2g} s of it in the model"
     facts = [
         *_made(e),
-        ("Instance", "one row" if e.label is None else display(e.label)),
+        ("Instance", "one instance, without a label" if e.label is None else display(e.label)),
         ("Queries", f"{e.n_queries:,}, which took {e.n_model_rows:,} model rows"),
         ("Time", f"{e.seconds:.2g} s, {share}"),
         ("End", formatting.ending(e)),
@@ -186,9 +184,7 @@ def _reproduce(e: ExplanationBase, call: str) -> str:
         f"{''.join(f', {given}' for given in _limits(e))})\n\n"
     )
     settings = json.dumps(e.settings, indent=1, default=_text, ensure_ascii=False)
-    lines = "\n".join(
-        formatting.shorten(_visible(line), MAX_WORDS) for line in settings.split("\n")
-    )
+    lines = "\n".join(formatting.shorten(_visible(line), MAX_LINE) for line in settings.split("\n"))
     return (
         "<h3>To reproduce</h3><p>The same model, data, seed and settings give the same queries "
         "and, up to the last digits, the same numbers. <code>to_json()</code> "
@@ -214,7 +210,7 @@ def _visible(line: str) -> str:
 def _table(facts: Iterable[tuple[str, str]]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        f"<td><bdi>{escape(formatting.shorten(clean(words), MAX_WORDS))}</bdi></td></tr>"
+        f"<td><bdi>{escape(formatting.shorten(clean(words), MAX_LINE))}</bdi></td></tr>"
         for name, words in facts
     )
     return f'<table class="facts"><tbody>{rows}</tbody></table>'
@@ -224,7 +220,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
     if not lines:
         return ""
     most = 50
-    shown = [formatting.shorten(clean(line), MAX_WORDS) for line in lines[:most]]
+    shown = [formatting.shorten(clean(line), MAX_LINE) for line in lines[:most]]
     shown += [f"… and {len(lines) - most} more"] if len(lines) > most else []
     items = "".join(f"<li>{escape(line)}</li>" for line in shown)
     return f"<h3>{escape(title)}</h3><ul>{items}</ul>"

@@ -19,7 +19,7 @@ from credex.verdict import judge_batch
 MAX_ROWS, MAX_CELLS = 500, 20_000
 """Most rows in a page, and most features in all rows and outputs: a page is at most 1 MB."""
 
-MAX_VERDICTS = 300
+MAX_VERDICTS = 200
 """Most sentences worked out for single rows at all levels (30 ms each); above, at one level."""
 
 MAX_PICTURES = 24

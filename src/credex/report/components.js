@@ -12,6 +12,7 @@
 const credex = (() => {
   const NEGLIGIBLE = 0.01; // share of the largest importance
   const FIRST_ROWS = 30; // shown before the reader asks for all
+  const LONG_WORD = 20; // letters; longer ones are broken
   const PAD = 4; // per cent left and right of an axis
   const SVG = "http://www.w3.org/2000/svg";
   let n_ids = 0;
@@ -128,11 +129,9 @@ const credex = (() => {
       const cells = columns.map(([key, words, kind], n) => {
         const tag = n === 0 ? "th" : "td";
         const about = n === 0 ? { scope: "row", role: "rowheader" } : { role: "cell" };
-        const cell = el(tag, { ...about, class: kind, "data-head": words });
-        if (key === "mark") cell.append(mark(scale, row));
-        else if (n === 0) cell.append(el("bdi", {}, row[key]));
-        else cell.append(row[key]);
-        return cell;
+        if (key === "mark") return el(tag, { ...about, class: kind }, mark(scale, row));
+        const long = row[key].split(" ").some((word) => word.length > LONG_WORD) ? `${kind} long` : kind;
+        return el(tag, { ...about, class: long, "data-head": words }, el("bdi", {}, row[key]));
       });
       return el("tr", { role: "row", "data-sign": row.sign }, ...cells);
     });

@@ -25,8 +25,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 MAX_FEATURES = 1_000
 """Most features of one output; those with the largest importances are kept."""
 
-MAX_NAME, MAX_VALUE = 120, 80
-"""Longest name and value, in columns of text."""
+MAX_NAME, MAX_VALUE, MAX_LINE = 120, 80, 400
+"""Longest name, value and remark, in columns of text."""
 
 
 def levels_of(own: float, levels: Sequence[float] = LEVELS) -> list[float]:
@@ -69,7 +69,7 @@ def explanation_data(
         "values": [formatting.shorten(value, MAX_VALUE) for _, value in words],
         "outputs": [_output(e, j, grid, spoken) for j in chosen],
         "more_outputs": len(e.outputs) - len(chosen),
-        "footer": formatting.footer(e),
+        "footer": [formatting.shorten(line, MAX_LINE) for line in formatting.footer(e)],
     }
 
 
