@@ -194,6 +194,17 @@ def test_pages_and_search():
     assert rows.page("", 10**9, 50)["rows"] == []
 
 
+def test_numbers_are_found_as_they_are_shown():
+    values = [-1.5, 12_345.678, 2e9, 0.00012345, np.nan, np.inf, 0.0]
+    X = pd.DataFrame({"a": values, "b": range(-3, 4)})
+    rows = rows_of(X)
+    for i in range(len(values)):
+        shown = rows.cells(i)
+        assert i in [row["row"] for row in rows.page(f"{shown[0]} {shown[1]}", 0, 9)["rows"]]
+    assert rows.page("-1.5", 0, 9)["found"] == 1
+    assert rows.page("missing", 0, 9)["found"] == 1
+
+
 def test_a_hundred_thousand_rows():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=100_000), "b": rng.choice(["u", "v"], 100_000)})

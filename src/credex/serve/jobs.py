@@ -28,7 +28,7 @@ from credex.serve.views import view_of
 
 __all__ = ["BusyError", "Job", "Jobs", "Progress"]
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """Seconds that a run goes on when nobody watches: enough to load the page again."""
 
 MAX_WAITING = 20

@@ -67,7 +67,7 @@ export function valueForm(host, fields, onChange) {
     box.classList.toggle("changed", changed);
     box.classList.remove("wrong");
     input.removeAttribute("aria-invalid");
-    hint.replaceChildren(...(changed ? ["was ", el("bdi", {}, cells[n])] : [field.hint]));
+    hint.replaceChildren(...(changed ? ["was ", el("bdi", {}, cells[n] || "(empty)")] : [field.hint]));
   }
 
   function draw() {
