@@ -153,7 +153,7 @@ const credex = (() => {
   /** A slider over the levels. */
   function levelSlider(host, onChange) {
     const input = el("input", { type: "range", min: 0, step: 1 });
-    const said = el("output", {});
+    const said = el("output", { "aria-hidden": "true" }); // the slider says it by itself
     let levels = [];
     const say = () => {
       const words = levels[Number(input.value)];
