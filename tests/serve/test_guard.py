@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 import credex as cx
@@ -273,6 +274,25 @@ def test_the_disk_is_only_read(monkeypatch, tmp_path):
                 answer.headers["content-disposition"] == 'attachment; filename="explanation.json"'
             )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_halves_of_characters_do_not_break_an_answer():
+    half = "half \ud800"
+    X = np.array([["a", 1.0], [half, 2.0]] * 10, dtype=object)
+
+    def model(rows):
+        return 1.0 * (rows[:, 0] == half) + rows[:, 1].astype(float)
+
+    with live(cx.BayesSHAP(model, X), X) as client:
+        assert client.get("api/info")["fields"][0]["choices"] == ["a", "half \ufffd"]
+        assert client.get("api/rows?search=half")["found"] == 10
+        assert client.get("api/rows/1")["typed"] == [1, "2"]
+        job = client.start(1, edits={"1": "3"})
+        assert client.end(job)["status"] == "done"
+        for name in ("explanation.json", "report.html"):
+            with client.open(f"api/jobs/{job}/{name}") as answer:
+                assert answer.status == 200
+        assert client.explanation(job).feature_values[0] == half
 
 
 SCRIPT = """

@@ -131,12 +131,26 @@ def test_another_goal_for_the_same_row_replaces_the_job():
 
 
 def test_a_job_ends_when_nobody_watches():
-    X = people()
-    with live(cx.BayesSHAP(risk, X, **SMALL), X, grace=0.05) as client:
+    X, gate = people(), Gate()
+    with live(cx.BayesSHAP(gate, X, **SMALL), X, grace=0.02) as client:
         job = client.jobs.get(client.start(0, goal=NEVER))
         stream = client.open(f"api/jobs/{job.id}/events")
-        next(read(stream))
-        stream.close()
+        assert gate.entered.wait(WAIT)
+        time.sleep(0.1)  # five times the grace
+        assert job.going
+        stream.close()  # while the model is asked and nothing is sent
+        assert job._cancelled.wait(WAIT)
+        calls = gate.calls
+        gate.through.set()
+        wait_for(lambda: job.progress.ended)
+    assert job.progress.message == "nobody was watching"
+    assert gate.calls == calls
+
+
+def test_a_job_that_is_never_watched_ends():
+    X = people()
+    with live(cx.BayesSHAP(risk, X, **SMALL), X, grace=0.02) as client:
+        job = client.jobs.get(client.start(0, goal=NEVER))
         wait_for(lambda: job.progress.ended)
     assert job.progress.message == "nobody was watching"
 

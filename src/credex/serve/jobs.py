@@ -12,8 +12,8 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,18 +110,13 @@ class Job:
         """Whether the job is on its way and was not told to stop."""
         return not self.progress.ended and not self._cancelled.is_set()
 
-    async def watch(self) -> AsyncGenerator[Progress, None]:
-        """Yield what is known now and whenever it changes; the last one has ended."""
+    @contextmanager
+    def watch(self) -> Iterator[asyncio.Event]:
+        """Count as somebody who watches; the event is set whenever `progress` is new."""
         changed = asyncio.Event()
         self._changed.add(changed)
         try:
-            while True:
-                changed.clear()
-                now = self.progress
-                yield now
-                if now.ended:
-                    return
-                await changed.wait()
+            yield changed
         finally:
             self._changed.discard(changed)
 
@@ -265,11 +260,20 @@ class Jobs:
         self._waiting.append(job)
         self._fill()
         self._forget()
-        self.left(job)
+        self._left(job)
         return job
 
-    def left(self, job: Job) -> None:
-        """Cancel a job if nobody is watching it for a while from now on."""
+    @contextmanager
+    def watch(self, job: Job) -> Iterator[asyncio.Event]:
+        """Watch a job; if nobody does for a while, it is cancelled."""
+        try:
+            with job.watch() as changed:
+                yield changed
+        finally:
+            self._left(job)
+
+    def _left(self, job: Job) -> None:
+        """Look in a while whether anybody watches a job."""
         job.loop.call_later(self.grace, self._abandon, job)
 
     def close(self) -> None:
