@@ -161,6 +161,15 @@ def test_other_machines_need_a_good_token(token):
         app(cx.BayesSHAP(risk, X), X, token=token, hosts=None)
 
 
+@pytest.mark.parametrize("token", ["", "a b", "a;b", "ä"])
+def test_a_token_must_fit_into_a_cookie(token):
+    X = people()
+    with pytest.raises(cx.InputError, match="letters, digits, - or _"):
+        serve(cx.BayesSHAP(risk, X), X, port=0, token=token)
+    with pytest.raises(cx.InputError, match="letters, digits, - or _"):
+        app(cx.BayesSHAP(risk, X), X, token=token)
+
+
 def test_with_a_token_any_host_may_be_named():
     X = people()
     with live(cx.BayesSHAP(risk, X), X, host="0.0.0.0", token=TOKEN) as client:  # noqa: S104

@@ -154,7 +154,8 @@ class Page:
         text = await run_in_threadpool(e.to_json if kind == "json" else lambda: explanation_page(e))
         name = f'attachment; filename="explanation.{kind}"'
         media = "application/json" if kind == "json" else "text/html"
-        return Response(text, media_type=media, headers={"content-disposition": name})
+        body = text.encode(errors="backslashreplace")  # half of a character, as JSON escapes it
+        return Response(body, media_type=media, headers={"content-disposition": name})
 
     async def comparison(self, request: Request) -> Response:
         """Return the differences between the importances of two jobs, feature by feature."""
