@@ -170,10 +170,17 @@ def test_a_token_must_fit_into_a_cookie(token):
         app(cx.BayesSHAP(risk, X), X, token=token)
 
 
+def test_an_application_has_no_way_to_tell_a_new_token():
+    X = people()
+    with pytest.raises(cx.InputError, match="pass one of your own"):
+        app(cx.BayesSHAP(risk, X), X, token="auto")  # noqa: S106
+
+
 def test_with_a_token_any_host_may_be_named():
     X = people()
     with live(cx.BayesSHAP(risk, X), X, host="0.0.0.0", token=TOKEN) as client:  # noqa: S104
-        local = Client(client.url.replace("0.0.0.0", "127.0.0.1"), client.server)  # noqa: S104
+        assert urlsplit(client.url).hostname == socket.gethostname().lower()
+        local = Client(f"http://127.0.0.1:{urlsplit(client.url).port}/", client.server)
         with local.open(f"?token={TOKEN}", headers={"Host": "stats.example"}) as answer:
             assert answer.status == 200
         assert local.refused("")[0] == 401

@@ -101,6 +101,8 @@ def app(
     grace
         Seconds that an explanation goes on when nobody watches it any more.
     """
+    if token == "auto":  # noqa: S105 - no secret
+        raise InputError("app() cannot tell anybody a token='auto': pass one of your own")
     if hosts is None or token is not None:
         token = _check_token(token, f"hosts={hosts!r}", MIN_TOKEN if hosts is None else 1)
     made, _ = _app(explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace)
@@ -163,6 +165,8 @@ def _server(
     except OSError as error:
         msg = f"cannot listen on host={host!r}, port={port!r}: {error}. port=0 takes a free one"
         raise InputError(msg) from None
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - all addresses of this machine
+        name = socket.gethostname()
     url = f"http://{name}:{bound.getsockname()[1]}/"
     return server_of(page, running), bound, url if token is None else f"{url}?token={token}"
 
