@@ -287,6 +287,8 @@ def test_print_shows_the_table_and_no_controls(browser, reports):
         page.emulate_media(media="print")
         assert not page.locator(".tools").is_visible()
         assert not page.locator("#theme").is_visible()
+        page.set_viewport_size({"width": 680, "height": 960})  # A4 with margins
+        assert page.evaluate("document.documentElement.scrollWidth") <= 680
         assert page.locator("thead").is_visible()
         ink = page.evaluate("getComputedStyle(document.body).color")
         assert max(map(int, re.findall(r"\d+", ink)[:3])) < 100  # dark letters on paper

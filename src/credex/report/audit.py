@@ -9,10 +9,10 @@ from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 from credex import formatting
-from credex.cells import clean, display
+from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
-from credex.report.data import MAX_LINE
+from credex.report.data import MAX_LINE, row_name
 from credex.typing import Floats
 
 NOT_MEASURED = (
@@ -45,7 +45,7 @@ def single(e: ExplanationBase, verification: Coverage | None) -> str:
     share = f"{e.model_seconds:.2g} s of it in the model"
     facts = [
         *_made(e),
-        ("Instance", "one instance, without a label" if e.label is None else display(e.label)),
+        ("Instance", "without a label" if e.label is None else row_name(e.label)),
         ("Queries", f"{e.n_queries:,}, which took {e.n_model_rows:,} model rows"),
         ("Time", f"{e.seconds:.2g} s, {share}"),
         ("End", formatting.ending(e)),

@@ -101,7 +101,7 @@ const credex = (() => {
   function mark(scale, row) {
     const drawn = svg("svg", { class: "mark", height: 24, "aria-hidden": "true" });
     const zero = at(scale, 0);
-    drawn.append(svg("line", { class: "zero", x1: zero, x2: zero, y1: -2, y2: 26 }));
+    drawn.append(svg("line", { class: "zero", x1: zero, x2: zero, y1: -150, y2: 174 })); // clipped at its cell
     if (![row.mean, row.lower, row.upper].every(Number.isFinite)) return drawn;
     const kind = row.colour || (row.mean > 0 ? "up" : row.mean < 0 ? "down" : "grey");
     const group = svg("g", { class: row.open ? `${kind} open` : kind });
@@ -396,7 +396,7 @@ const credex = (() => {
       { class: "small key", "aria-hidden": "true" },
       ...strong,
       el("span", { class: "sure" }, `${data.levels[level]} interval excludes 0`),
-      el("span", { class: "unsure" }, "it does not"),
+      el("span", { class: "unsure" }, "it includes 0"),
     );
     return el("div", { class: "text" }, el("p", { dir: "auto" }, ...words), key);
   }

@@ -75,7 +75,7 @@ def explanation_data(
 
 def row_name(label: Any) -> str:
     """Return a row's label for a title: ``Row 12`` if it is a number."""
-    shown = display(label)
+    shown = display(label) or "(no label)"
     return formatting.shorten(f"Row {shown}" if shown.isdigit() else shown, MAX_NAME)
 
 

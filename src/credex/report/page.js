@@ -114,7 +114,7 @@
       return el(
         "li",
         { role: "option", id: `row-${n}`, "aria-selected": String(n === picked) },
-        el("span", { class: "first" }, el("bdi", {}, row.label), el("span", {}, o.prediction)),
+        el("span", { class: "first" }, el("bdi", {}, clip(row.label, 60)), el("span", {}, o.prediction)),
         el("span", { class: "small" }, el("bdi", {}, clip(top, 60))),
       );
     }
