@@ -136,7 +136,7 @@ def test_other_dtypes(column, typed, expected):
 
 def test_polars_rows():
     pl = need("polars")
-    X = pl.from_pandas(people())
+    X = pl.DataFrame({name: column.to_list() for name, column in people().items()})
     rows = rows_of(X)
     assert first(rows, 0, "41") == 41
     assert first(rows, 2, 0) == "Lima"
