@@ -149,7 +149,7 @@ def test_another_goal_for_the_same_row_replaces_the_job():
 
 def test_a_job_ends_when_nobody_watches():
     X, gate = people(), Gate()
-    with live(cx.BayesSHAP(gate, X, **SMALL), X, grace=WAIT) as client:
+    with live(cx.BayesSHAP(gate, X, **SMALL), X) as client:
         job = client.jobs.get(client.start(0, goal=NEVER))
         stream = client.open(f"api/jobs/{job.id}/events")
         assert gate.entered.wait(WAIT)
@@ -174,7 +174,7 @@ def test_a_job_that_is_never_watched_ends():
 
 def test_a_job_goes_on_while_somebody_watches():
     X, gate = people(), Gate()
-    with live(cx.BayesSHAP(gate, X), X, grace=WAIT) as client:
+    with live(cx.BayesSHAP(gate, X), X) as client:
         name = client.start(0)
         job = client.jobs.get(name)
         stays, leaves = (client.open(f"api/jobs/{name}/events") for _ in range(2))
