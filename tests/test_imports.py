@@ -46,6 +46,7 @@ ORDER = [
     "explainer",
     "shap lime",
     "compat",
+    "serve",
     "__init__",
 ]
 RANK = {name: i for i, line in enumerate(ORDER) for name in line.split()}

@@ -159,13 +159,19 @@ class ExplainerBase(ABC):
         Takes the keywords of `explain`. Break whenever you like: ``state.explanation`` is complete
         at each step.
         """
+        return states(*self._watched(x, start, cohort, call))
+
+    def _watched(
+        self, x: Any, start: Start, cohort: Any, call: Mapping[str, Any]
+    ) -> tuple[Run, ModelQueue]:
+        """Begin a run whose states somebody wants to see."""
         goals, opts = split_call(call, self.options)
         queue = self._queue(opts)
         run = self._begin(Case(x, cohort, self._started(start, opts)), goals, opts, queue)
-        if not run.plan.rules:  # somebody wants to watch: look on the way, by a rule without effect
+        if not run.plan.rules:  # look on the way, by a rule without effect
             run.plan = replace(run.plan, rules=(AnyOf(()),))
             run.estimator.sequential = True
-        return states(run, queue)
+        return run, queue
 
     # -- what the two methods differ in --------------------------------------------------------
 

@@ -223,7 +223,8 @@ def ending(e: ExplanationBase) -> str:
     if e.exact:
         what = "exact: every coalition was asked"
         return what + (", for this background" if any("background:" in n for n in e.notes) else "")
-    return f"stopped: {ENDINGS.get(e.stop_reason, e.stop_reason)}"
+    why = ENDINGS.get(e.stop_reason, e.stop_reason)
+    return why if e.stop_reason == "running" else f"stopped: {why}"
 
 
 def footer(e: ExplanationBase) -> list[str]:

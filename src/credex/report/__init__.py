@@ -20,7 +20,7 @@ from credex.report import assets, audit, pictures
 from credex.report.batch import Batch, batch_data
 from credex.report.data import explanation_data, row_name
 
-__all__ = ["Batch", "write_batch", "write_explanation"]
+__all__ = ["Batch", "explanation_page", "write_batch", "write_explanation"]
 
 MAX_TITLE = 80
 """Longest title, in columns of text."""
@@ -30,13 +30,19 @@ def write_explanation(
     e: ExplanationBase, path: str | Path, verification: Any = None, title: str | None = None
 ) -> Path:
     """Write the report of one explanation; see `credex.Explanation.report`."""
-    target, measured = _target(path), audit.check_verification(verification)
+    target = _target(path)
+    return _write(target, explanation_page(e, verification, title))
+
+
+def explanation_page(e: ExplanationBase, verification: Any = None, title: str | None = None) -> str:
+    """Return the report of one explanation as text."""
+    measured = audit.check_verification(verification)
     outputs = shown_outputs(e)
     data = explanation_data(e, outputs=outputs)
     pictures.add(data, e, outputs)
     said = "Why this prediction?"
     said = said if e.label is None else f"{said} {row_name(e.label)}"
-    return _write(target, title or said, e.method, audit.single(e, measured), data)
+    return _page(title or said, e.method, audit.single(e, measured), data)
 
 
 def write_batch(
@@ -53,7 +59,7 @@ def write_batch(
     method = explained[0].method if explained else "credex"
     section = audit.batch(explained, batch.counts, batch.lost, measured)
     said = f"{len(batch.rows):,} predictions explained"
-    return _write(target, title or said, method, section, data)
+    return _write(target, _page(title or said, method, section, data))
 
 
 def _target(path: str | Path) -> Path:
@@ -68,9 +74,12 @@ def _target(path: str | Path) -> Path:
     return target
 
 
-def _write(target: Path, title: str, method: str, section: str, data: dict[str, Any]) -> Path:
+def _page(title: str, method: str, section: str, data: dict[str, Any]) -> str:
     shown = escape(shorten(display(title), MAX_TITLE))
-    text = assets.page(shown, f"{escape(method)} report", section, data)
+    return assets.page(shown, f"{escape(method)} report", section, data)
+
+
+def _write(target: Path, text: str) -> Path:
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as cause:
