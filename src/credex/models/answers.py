@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -67,6 +68,7 @@ class FileAnswers:
         self._lock = threading.Lock()
         try:
             self._file = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+            weakref.finalize(self, self._file.close)
             self._file.execute("PRAGMA journal_mode=WAL")
             table = "answers (key BLOB PRIMARY KEY, y BLOB) WITHOUT ROWID"
             self._file.execute(f"CREATE TABLE IF NOT EXISTS {table}")

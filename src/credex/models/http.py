@@ -286,7 +286,9 @@ class _Call:
             every = range(len(self.table.rows))
             return np.concatenate([y for _, y in self._requests(list(every))])
         keys = self.table.keys(f"{type(self.model.form).__name__} {self.model.transport.url}")
-        position = {key: i for i, key in reversed(list(enumerate(keys)))}
+        position: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            position.setdefault(key, i)
         found: dict[bytes, Floats] = {}
         while wanted := [key for key in position if key not in found]:
             known, mine, theirs = self.model.claim(wanted)

@@ -8,6 +8,7 @@ import random
 import select
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -96,6 +97,7 @@ class Transport:
         self._next_slot = 0.0
         self._jitter = random.Random()  # noqa: S311 - waits differ on purpose, results do not
         self._tls: ssl.SSLContext | None = None
+        weakref.finalize(self, _close, self._idle)
 
     def __getstate__(self) -> dict[str, Any]:
         return {n: v for n, v in self.__dict__.items() if n[0] != "_" and n != "usage"}
@@ -202,6 +204,7 @@ class Transport:
             pieces.append(piece)
         if response.length:  # fewer bytes than announced
             raise http.client.IncompleteRead(b"".join(pieces), response.length)
+        response.close()  # read1 leaves it open, and the connection busy
         return response.status, response.headers, b"".join(pieces), not response.will_close
 
     def _check(self, status: int, headers: Any, body: bytes) -> None:
@@ -278,8 +281,12 @@ class Transport:
     def close(self) -> None:
         """Close the connections that wait."""
         with self._lock:
-            while self._idle:
-                self._idle.pop().close()
+            _close(self._idle)
+
+
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 def retry_after(text: str | None) -> float | None:
