@@ -45,6 +45,7 @@ ORDER = [
     "explainer",
     "shap lime",
     "compat",
+    "cli",
     "__init__",
 ]
 RANK = {name: i for i, line in enumerate(ORDER) for name in line.split()}

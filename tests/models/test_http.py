@@ -191,9 +191,9 @@ def test_answers_of_another_shape_say_which_protocol():
             cx.from_http(server.url, protocol="kserve", **QUICK)(X)
         with pytest.raises(cx.ModelOutputError, match=r"no list of 'predictions'.*kserve"):
             cx.from_http(f"{server.url}/v2/models/m/infer", protocol="mlflow", **QUICK)(X)
-    with Endpoint(answer=lambda row: "good") as server:
-        with pytest.raises(cx.ModelOutputError, match="labels: let it return probabilities"):
-            cx.from_http(server.url, **QUICK)(X)
+    labels = Endpoint(answer=lambda row: "good")
+    with labels, pytest.raises(cx.ModelOutputError, match="labels: let it return probabilities"):
+        cx.from_http(labels.url, **QUICK)(X)
 
 
 def test_a_row_is_never_paid_twice():
@@ -293,9 +293,8 @@ def test_a_slow_answer_ends_at_the_time_limit():
 def test_a_token_is_sent_and_neither_shown_nor_kept(monkeypatch):
     monkeypatch.setenv("SCORING_TOKEN", "hush-hush")
     with Endpoint(["418"]) as server:
-        model = cx.from_http(
-            server.url + "/score?key=secret", token_env="SCORING_TOKEN", headers={"X-K": "psst"}
-        )
+        url, name = server.url + "/score?key=secret", "SCORING_TOKEN"
+        model = cx.from_http(url, token_env=name, headers={"X-K": "psst"})
         with pytest.raises(cx.ModelRaisedError) as info:
             model(X)
         assert "you said Bearer ***" in str(info.value)
@@ -306,7 +305,7 @@ def test_a_token_is_sent_and_neither_shown_nor_kept(monkeypatch):
     assert not any(secret in shown for secret in ("hush", "psst", "secret"))
     assert b"hush" not in pickle.dumps(model)
     monkeypatch.delenv("SCORING_TOKEN")
-    with pytest.raises(cx.InputError, match="'SCORING_TOKEN'.*is not set"):
+    with pytest.raises(cx.InputError, match=r"'SCORING_TOKEN'.*is not set"):
         model(X + 1)
 
 
@@ -333,6 +332,6 @@ def test_what_json_cannot_hold_is_refused():
     with Endpoint() as server:
         with pytest.raises(cx.InputError, match="inf cannot be sent as JSON"):
             cx.from_http(server.url, **QUICK)(FRAME.assign(a=np.inf))
-        with pytest.raises(cx.InputError, match="'a' has missing values.*KServe"):
+        with pytest.raises(cx.InputError, match=r"'a' has missing values.*KServe"):
             cx.from_http(f"{server.url}/v2/models/m", **QUICK)(FRAME.assign(a=np.nan))
         assert server.requests == 0
