@@ -39,7 +39,7 @@ NUMBERS += " base_interval"
 ABOUT = "names feature_values labels units label payload data_digest selected belief"
 MADE = "n_queries n_model_rows model_seconds exact posterior sampler recipe settings notes"
 ASKED = "r2 error prob_positive prob_greater rank_probabilities rank_range top sample"
-FORMS = "to_html verdict to_frame to_json from_json plot to_shap to_arviz"
+FORMS = "to_html report verdict to_frame to_json from_json plot to_shap to_arviz"
 FORMS += " as_list as_map as_pyplot_figure show_in_notebook save_to_file"
 
 

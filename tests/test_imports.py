@@ -32,6 +32,7 @@ ORDER = [
     "html",
     "frames",
     "plots",
+    "report",
     "interop",
     "explanation",
     "explanations",
@@ -45,6 +46,7 @@ ORDER = [
     "explainer",
     "shap lime",
     "compat",
+    "serve",
     "cli",
     "__init__",
 ]

@@ -48,6 +48,7 @@ class ConcurrentQueue(ModelQueue):
         parts = [p for p in parts if p.task.run not in stopped]
         if not parts:
             return
+        self._before_call()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.concurrency, "credex-model-call")
         self._sent.append((parts, self._pool.submit(self._ask_model, parts)))
@@ -55,6 +56,7 @@ class ConcurrentQueue(ModelQueue):
     def _finish(self, stopped: dict[int, CredexError]) -> None:
         """Hand out the answers in the order of the calls; send failed ones again, run by run."""
         while self._sent:
+            self._before_call()
             parts, call = self._sent.pop(0)
             try:
                 sent = call.result()

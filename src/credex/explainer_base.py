@@ -87,9 +87,12 @@ class ExplainerBase(ABC):
         self._boxes, self._context = {}, Context()
 
     def __repr__(self) -> str:
-        model = self.model if isinstance(self.model, type) else type(self.model)
-        name = getattr(self.model, "__name__", model.__name__)
-        return f"<{self.method} of {name} on {type(self.domain).__name__}>"
+        return f"<{self.method} of {self._model_name} on {type(self.domain).__name__}>"
+
+    @property
+    def _model_name(self) -> str:
+        """Name of the model's class, or of the function that it is."""
+        return str(getattr(self.model, "__name__", type(self.model).__name__))
 
     def explain(
         self,
@@ -156,13 +159,19 @@ class ExplainerBase(ABC):
         Takes the keywords of `explain`. Break whenever you like: ``state.explanation`` is complete
         at each step.
         """
+        return states(*self._watched(x, start, cohort, call))
+
+    def _watched(
+        self, x: Any, start: Start, cohort: Any, call: Mapping[str, Any]
+    ) -> tuple[Run, ModelQueue]:
+        """Begin a run whose states somebody wants to see."""
         goals, opts = split_call(call, self.options)
         queue = self._queue(opts)
         run = self._begin(Case(x, cohort, self._started(start, opts)), goals, opts, queue)
-        if not run.plan.rules:  # somebody wants to watch: look on the way, by a rule without effect
+        if not run.plan.rules:  # look on the way, by a rule without effect
             run.plan = replace(run.plan, rules=(AnyOf(()),))
             run.estimator.sequential = True
-        return states(run, queue)
+        return run, queue
 
     # -- what the two methods differ in --------------------------------------------------------
 
@@ -210,7 +219,7 @@ class ExplainerBase(ABC):
         """Plan the run of one instance; every check that needs no model happens here."""
         if self.domain.names is not None:  # else instances differ in their features
             goals.check_ranking(len(self.domain.names))
-        nb = self._neighbourhood(case)
+        nb, limits = self._neighbourhood(case), goals.stored()
         history, start = History(model=queue.box.token), case.start
         if start is not None:
             other = "start= is an explanation of another instance; leave it out"
@@ -239,16 +248,21 @@ class ExplainerBase(ABC):
             estimator,
             plan,
             history,
-            lambda state: self._explanation(state, options, notes, case.cohort),
+            lambda state: self._explanation(state, options, notes, case.cohort, limits),
             model=queue.box.token,
             together=queue.is_quick(nb.row_bytes),
             switch=switch,
         )
 
     def _explanation(
-        self, state: State, options: Options, notes: tuple[str, ...], cohort: Any
+        self,
+        state: State,
+        options: Options,
+        notes: tuple[str, ...],
+        cohort: Any,
+        limits: dict[str, Any],
     ) -> Explanation:
-        """Make the explanation of a state."""
+        """Make the explanation of a state; ``limits`` are the goals of the call."""
         design, h = state.design, state.history
         nb = design.neighbourhood
         k = 1 if h.full is None else len(h.full)
@@ -269,9 +283,11 @@ class ExplainerBase(ABC):
         )
         settings = {
             **self._fingerprint(options),
+            "model": self._model_name,
             "seed": int(options.seed),
             "sampler": design.options.sampler_name,
             "cohort": cohort,
+            "limits": limits,
             "options": options.stored(),
         }
         return Explanation(

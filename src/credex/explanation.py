@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from credex import formatting, frames, html, interop, markup
+from credex import formatting, frames, html, interop, markup, report
 from credex import json as json_format
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
@@ -134,6 +134,26 @@ class Explanation(ExplanationBase):
     def to_html(self, path: str | Path | None = None) -> str:
         """Write (and return) a page that needs no other file, in light and dark."""
         return markup.page(f"{self.method} explanation", html.explanation(self), path)
+
+    def report(
+        self, path: str | Path, *, verification: Any = None, title: str | None = None
+    ) -> Path:
+        """Write an interactive page that needs no other file; return its path.
+
+        The reader moves the level and sees intervals and verdict change, sorts, searches and hides
+        features; a section for auditors says how the numbers were made and what the intervals
+        include.
+
+        Parameters
+        ----------
+        path
+            Where to write, such as ``"why.html"``.
+        verification
+            What ``explainer.verify(X)`` returned: the measured coverage goes into the page.
+        title
+            Title of the page.
+        """
+        return report.write_explanation(self, path, verification, title)
 
     def __str__(self) -> str:
         return formatting.text(self, lambda output: printed(self, output))

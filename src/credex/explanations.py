@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from credex import errors, frames, html, interop, markup
+from credex import errors, frames, html, interop, markup, report
 from credex.cells import decode, encode_or_text
 from credex.errors import BudgetError, InputError
 from credex.explanation import Explanation
@@ -148,16 +148,53 @@ class Explanations(Sequence[Explanation]):
         """Write (and return) a page that needs no other file, in light and dark."""
         return markup.page("Explanations of a batch", self._repr_html_(), path)
 
+    def report(
+        self,
+        path: str | Path,
+        *,
+        verification: Any = None,
+        title: str | None = None,
+        rows: Sequence[int] | None = None,
+    ) -> Path:
+        """Write an interactive page that needs no other file; return its path.
+
+        The reader sees means over all rows, searches for a row and picks it, and moves the level.
+
+        Parameters
+        ----------
+        path
+            Where to write, such as ``"batch.html"``.
+        verification
+            What ``explainer.verify(X)`` returned: the measured coverage goes into the page.
+        title
+            Title of the page.
+        rows
+            Positions of the rows in the page; by default the first ones that fit into 1 MB. Means
+            are over all rows of the batch.
+        """
+        found = [(i, e.label, e) for i, e in enumerate(self.items) if isinstance(e, Explanation)]
+        counts = [
+            ("Rows", f"{len(self):,}, of which {len(found):,} have an explanation"),
+            ("Model rows", f"{self.n_model_rows:,} in {self.n_calls:,} calls"),
+            ("Time", f"{self.seconds:.2g} s; {self.workers}"),
+        ]
+        batch = report.Batch(found, self._lost, counts)
+        return report.write_batch(batch, path, verification, title, rows)
+
+    @property
+    def _lost(self) -> list[str]:
+        """Why rows have no explanation."""
+        lost = [str(e) for e in self.errors.values()]
+        return lost + [f"row {i}: not reached" for i, e in enumerate(self.items) if e is None]
+
     def _repr_html_(self) -> str:
         rows = [
             (i if e.label is None else e.label, e)
             for i, e in enumerate(self.items)
             if isinstance(e, Explanation)
         ]
-        lost = [str(e) for e in self.errors.values()]
-        lost += [f"row {i}: not reached" for i, e in enumerate(self.items) if e is None]
         foot = f"{self.n_model_rows:,} model rows in {self.n_calls:,} calls, {self.seconds:.2g} s"
-        return html.batch(rows, repr(self)[1:-1], lost, [f"{foot}; {self.workers}"])
+        return html.batch(rows, repr(self)[1:-1], self._lost, [f"{foot}; {self.workers}"])
 
     def save(self, path: str | Path) -> None:
         """Write all explanations, with what was asked, as lines of JSON that `load` reads back.

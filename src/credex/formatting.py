@@ -223,7 +223,8 @@ def ending(e: ExplanationBase) -> str:
     if e.exact:
         what = "exact: every coalition was asked"
         return what + (", for this background" if any("background:" in n for n in e.notes) else "")
-    return f"stopped: {ENDINGS.get(e.stop_reason, e.stop_reason)}"
+    why = ENDINGS.get(e.stop_reason, e.stop_reason)
+    return why if e.stop_reason == "running" else f"stopped: {why}"
 
 
 def footer(e: ExplanationBase) -> list[str]:
@@ -301,12 +302,17 @@ class Part(NamedTuple):
     more: list[str]
 
 
+def shown_outputs(e: ExplanationBase) -> list[int]:
+    """Return the outputs that differ most from their base values, in their order."""
+    change = np.abs(np.atleast_1d(e.prediction) - np.atleast_1d(e.base_value))
+    order = np.argsort(-np.nan_to_num(change, nan=-1.0), kind="stable")
+    return sorted(order[:MAX_OUTPUTS].tolist())
+
+
 def parts(e: ExplanationBase, blank: str) -> Iterator[Part]:
     """Yield a table for each output; ``blank`` pads numbers to put decimal points in one line."""
     k = len(e.outputs)
-    change = np.abs(np.atleast_1d(e.prediction) - np.atleast_1d(e.base_value))
-    order = np.argsort(-np.nan_to_num(change, nan=-1.0), kind="stable")
-    outputs = sorted(order[:MAX_OUTPUTS].tolist())
+    outputs = shown_outputs(e)
     for n, j in enumerate(outputs, start=1):
         features, left_out = largest(e, j, MAX_ROWS if k <= 3 else max(5, 60 // len(outputs)))
         more = [f"… and {left_out} more: e.to_frame() has all"] if left_out else []

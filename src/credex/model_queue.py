@@ -55,6 +55,8 @@ class ModelQueue:
         self.rows_sent = self.calls = 0
         self.on_call: Callable[[int], None] | None = None
         """Told the number of rows after each call."""
+        self.before_call: Callable[[], None] | None = None
+        """Called before each call; a KeyboardInterrupt that it raises ends the runs like Ctrl-C."""
         self._share_lock = threading.Lock()
         self._count_lock = threading.Lock()
 
@@ -123,6 +125,7 @@ class ModelQueue:
         """Send slices in one call; if it fails, once more run by run."""
         parts = [p for p in parts if p.task.run not in stopped]
         runs = dict.fromkeys(p.task.run for p in parts)
+        self._before_call()
         try:
             if parts:
                 self._hand_out(parts, self._ask_model(parts), stopped)
@@ -132,6 +135,10 @@ class ModelQueue:
                 return
             for run in runs:
                 self._send([p for p in parts if p.task.run == run], stopped)
+
+    def _before_call(self) -> None:
+        if self.before_call is not None:
+            self.before_call()
 
     def _finish(self, stopped: dict[int, CredexError]) -> None:
         """Wait for calls that were sent and not answered: here there are none."""

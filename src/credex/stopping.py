@@ -254,6 +254,14 @@ class Goals:
             msg = f"stop must be a rule such as RankingSettled(3, 0.95); got {self.stop!r}"
             raise InputError(msg)
 
+    def stored(self) -> dict[str, Any]:
+        """Return what was given, as plain values."""
+        given = {"queries": self.queries, "max_queries": self.max_queries}
+        out: dict[str, Any] = {name: int(n) for name, n in given.items() if n is not None}
+        if self.width is not None:
+            out["width"] = np.asarray(self.width, dtype=np.float64).tolist()
+        return out if self.stop is None else {**out, "stop": repr(self.stop)}
+
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Stopping rules; none if only ``queries`` was given."""

@@ -287,7 +287,8 @@ def _hatch(ax: Axes, where: Masks) -> None:
     squares = np.stack([x, y], axis=1)[:, None, :] + corners
     codes = np.tile([Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY], len(x))
     path = Path(squares.reshape(-1, 2), codes)
-    ax.add_patch(PathPatch(path, facecolor="none", edgecolor="#ffffff70", lw=0.0, hatch="////"))
+    patch = PathPatch(path, facecolor="none", edgecolor="#ffffff70", lw=0.0, hatch="////")
+    ax.add_artist(patch)  # add_patch() would follow all squares to find the limits: seconds
 
 
 def _inside(where: Masks) -> tuple[float, float]:
