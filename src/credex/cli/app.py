@@ -33,6 +33,11 @@ NO_NAMES = "X has feature names"
 class Cli(click.Group):
     """The group; errors of all commands end here."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they are of use."""
+        del ctx
+        return list(self.commands)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; print what went wrong in one line."""
         warnings.showwarning = _one_line
@@ -42,7 +47,7 @@ class Cli(click.Group):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - said below, with its type
             if ctx.meta.get(DEBUG):
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             text, code = _told(error)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import sys
+import textwrap
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -30,7 +32,18 @@ def say(options: dict[str, Any], text: str, found: Any) -> None:
     if options["as_json"]:
         click.echo(as_json(found))
     elif not options["quiet"]:
-        click.echo(text)
+        click.echo(_fitted(text.replace("e.to_frame() has all", "--json has all")))
+
+
+def _fitted(text: str) -> str:
+    """Return text whose lines fit on the terminal, if it is one."""
+    if not sys.stdout.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 40)
+    lines = (
+        textwrap.wrap(line, width) if len(line) > width else [line] for line in text.split("\n")
+    )
+    return "\n".join("\n".join(line) for line in lines)
 
 
 def as_json(found: Any) -> str:

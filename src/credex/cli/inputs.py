@@ -1,4 +1,4 @@
-"""Rows to explain: from files, folders or a pipe, with the same types from the first to the last."""
+"""Rows from files, folders or a pipe, of the same types from the first piece to the last."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class Command(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                name = getattr(parameter, "section", "Other")
+            if record is not None and isinstance(parameter, click.Option):
+                name = getattr(parameter, "section", MACHINE)
                 sections.setdefault(name, []).append(record)
         for name, records in sections.items():
             with formatter.section(name):
@@ -59,6 +59,7 @@ def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa
     ctx.meta[DEBUG] = value
 
 
+MACHINE = "Output"
 ROWS = "Rows"
 data: Callable[[F], F] = _all(
     click.argument("model", metavar="MODEL"),
@@ -127,7 +128,6 @@ endpoint: Callable[[F], F] = _all(
     option(ENDPOINT, "--header", multiple=True, metavar="'NAME: VALUE'", help="Sent with all."),
 )
 
-MACHINE = "Output"
 machine: Callable[[F], F] = _all(
     option(MACHINE, "--json", "as_json", is_flag=True, help="JSON on the standard output."),
     option(MACHINE, "--quiet", "-q", is_flag=True, help="Nothing but errors."),

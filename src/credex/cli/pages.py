@@ -83,7 +83,8 @@ def aggregate(folder: str, by: str | None, out: str | None, **options: Any) -> N
     """Mean importances of the batch in FOLDER, with intervals that include the choice of rows."""
     import credex
 
-    found: Any = credex.aggregate(folder, by=by)  # type: ignore[attr-defined]
+    combine: Any = credex.aggregate
+    found = combine(folder, by=by)
     if out is not None:
         try:
             found.to_frame().to_csv(out, index=False)
