@@ -51,7 +51,7 @@ class Cli(click.Group):
             if ctx.meta.get(DEBUG):
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             text, code = _told(error)
-            click.echo(f"error: {in_options(text, self)}", err=True)
+            click.echo(f"Error: {in_options(text, self)}", err=True)
             ctx.exit(code)
 
 
@@ -88,7 +88,7 @@ def _flag(flag: str) -> Any:
 
 
 def _one_line(message: Any, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+    click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
 @click.group(

@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -17,12 +18,13 @@ from credex.batch import check_jobs
 from credex.cli import options as opt
 from credex.cli.engines import engine
 from credex.cli.session import Session
-from credex.disk import SavedBatch, explain_to_folder
+from credex.disk import MANIFEST, SavedBatch, explain_to_folder
 from credex.errors import InputError, OutputError, check_count
 from credex.explanation import Explanation
 from credex.models import HttpModel
+from credex.options import Options
 from credex.portfolio import Work
-from credex.stopping import split_call
+from credex.stopping import Goals, split_call
 
 __all__ = ["COMMANDS", "as_json", "cost", "explained", "say"]
 
@@ -162,7 +164,29 @@ def _into_folder(session: Session, out: str, options: dict[str, Any]) -> None:
     begun = time.perf_counter()
     goals, opts = split_call(session.call, session.explainer.options)
     rows = check_count("partition_rows", options["partition_rows"])
-    batch = explain_to_folder(
+    new = not Path(out).exists()
+    try:
+        batch = _explained(session, goals, opts, out, rows, options)
+    except InputError:
+        if new:
+            _forget(Path(out))
+        raise
+    if len(batch) == 0:
+        _forget(Path(out))
+        raise InputError(f"{session.data.name!r} has no rows to explain")
+    _summary(session, batch, time.perf_counter() - begun, options)
+
+
+def _forget(folder: Path) -> None:
+    """Remove a folder that was made for a batch, if nothing is in it that took work."""
+    if folder.is_dir() and {file.name for file in folder.iterdir()} <= {MANIFEST}:
+        shutil.rmtree(folder)
+
+
+def _explained(
+    session: Session, goals: Goals, opts: Options, out: str, rows: int, options: dict[str, Any]
+) -> SavedBatch:
+    return explain_to_folder(
         Work(session.explainer, goals, opts, options["id"], tuple(options["keep"])),
         session.pieces(rows),
         out,
@@ -173,9 +197,6 @@ def _into_folder(session: Session, out: str, options: dict[str, Any]) -> None:
         progress=progress(options),
         engine=engine(options["engine"]),
     )
-    if len(batch) == 0:
-        raise InputError(f"{session.data.name!r} has no rows to explain")
-    _summary(session, batch, time.perf_counter() - begun, options)
 
 
 def _summary(session: Session, batch: SavedBatch, seconds: float, options: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ Each engine is the one that its environment variable or configuration names (``R
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -57,7 +59,7 @@ def _with_dask(work: Work, blocks: Iterable[Block], n_workers: int) -> Iterator[
         return
     sealed, todo = found
     workers = {"n_workers": n_workers, "threads_per_worker": 1} if n_workers > 1 else {}
-    with Client(set_as_default=False, **_local_dask(workers)) as client:
+    with Client(**_local_dask(workers)) as client:
         model = client.scatter(sealed, broadcast=True)
         most = 2 * max(sum(client.ncores().values()), 1)
         running = as_completed(
@@ -117,6 +119,7 @@ def _with_spark(work: Work, blocks: Iterable[Block], n_workers: int) -> Iterator
     if found is None:
         return
     sealed, todo = found
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ours = SparkSession.getActiveSession() is None
     builder = SparkSession.builder.appName("credex").config("spark.ui.enabled", "false")
     if n_workers > 1:
