@@ -48,6 +48,7 @@ ORDER = [
     "compat",
     "serve",
     "cli",
+    "__main__",
     "__init__",
 ]
 RANK = {name: i for i, line in enumerate(ORDER) for name in line.split()}

@@ -95,7 +95,7 @@ def _one_line(message: Any, *_: Any, **__: Any) -> None:
     cls=Cli,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 88},
 )
-@click.version_option(package_name="credex", message="%(prog)s %(version)s")
+@click.version_option(package_name="credex", prog_name="credex", message="%(prog)s %(version)s")
 def cli() -> None:
     """Explain predictions of any model, and say how far each number can be trusted.
 

@@ -134,7 +134,10 @@ def _pyarrow(part: str) -> Any:
 def count(path: Path, form: str) -> int:
     """Return about how many rows a file has, without reading values; 0 if that cannot be told."""
     if form == "parquet":
-        return int(_pyarrow("parquet").read_metadata(path).num_rows)
+        try:
+            return int(_pyarrow("parquet").read_metadata(path).num_rows)
+        except (OSError, ValueError):  # said when it is read
+            return 0
     if form == "arrow" or path.suffix == ".gz":
         return 0
     with path.open("rb") as file:

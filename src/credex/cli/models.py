@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,14 +118,18 @@ def _pickle(path: Path) -> Any:
 
 def _mlflow(given: str) -> Any:
     try:
-        import mlflow
-    except ImportError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MLflow warns of its own type hints
+            import mlflow
+
+            flavors = mlflow.models.get_model_info(given).flavors
+            # the general form returns labels, not probabilities
+            name = "mlflow.sklearn" if "sklearn" in flavors else "mlflow.pyfunc"
+            return importlib.import_module(name).load_model(given)
+    except ModuleNotFoundError as cause:
+        if cause.name != "mlflow":
+            raise InputError(f"MLflow cannot load {given!r}: {cause}") from cause
         raise MissingExtraError("MLflow models need mlflow: pip install mlflow-skinny") from None
-    try:
-        flavors = mlflow.models.get_model_info(given).flavors
-        if "sklearn" in flavors:  # the general form would return labels, not probabilities
-            return importlib.import_module("mlflow.sklearn").load_model(given)
-        return importlib.import_module("mlflow.pyfunc").load_model(given)
     except Exception as cause:
         why = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
         raise InputError(f"MLflow cannot load {given!r}: {why}") from cause

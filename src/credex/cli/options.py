@@ -143,7 +143,13 @@ machine: Callable[[F], F] = _all(
 
 BATCH = "Batch"
 batch: Callable[[F], F] = _all(
-    option(BATCH, "--keep", metavar="COLUMN", multiple=True, help="Repeat this column."),
+    option(
+        BATCH,
+        "--keep",
+        metavar="COLUMN",
+        multiple=True,
+        help="Repeat this column, which is no feature.",
+    ),
     option(BATCH, "--resume", is_flag=True, help="Go on with the batch in FOLDER."),
     option(BATCH, "--overwrite", is_flag=True, help="Begin anew in FOLDER."),
     option(
