@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import joblib
@@ -218,6 +219,7 @@ def test_onnx(here):
     assert found["prediction"] == pytest.approx(ROWS.loc[0, list("abc")] @ [1, 2, 3], rel=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore")  # MLflow warns of its own type hints
 def test_mlflow(fitted, monkeypatch):
     need("mlflow")
     sklearn = need("mlflow.sklearn")
@@ -534,6 +536,21 @@ def test_report(here):
         assert Path(page).read_text(encoding="utf-8").startswith("<!")
     said = run("report", "saved", "why.json", "--out", "none/x.html", code=2)
     assert "none/x.html" in said
+
+
+def test_serve_until_ctrl_c(here):
+    need("uvicorn")
+    more = ["--drop", "key", "--port", "0", "--width", "0.2"]
+    process = python("serve", "shop:linear", "rows.csv", *more)
+    line = process.stderr.readline()
+    url = re.search(r"http://127\.0\.0\.1:\d+", line)
+    assert url, line + process.stderr.read()
+    with urllib.request.urlopen(url[0], timeout=30) as page:  # noqa: S310 - our own
+        assert page.status == 200
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert "Traceback" not in said
 
 
 def test_demo_writes_what_the_next_command_needs(here):
