@@ -11,6 +11,7 @@ import click
 from credex.cli import options as opt
 from credex.cli.commands import progress, say
 from credex.cli.session import Session
+from credex.disk import read_batch
 from credex.errors import InputError, OutputError
 from credex.explanation import Explanation
 
@@ -74,17 +75,17 @@ def _saved(path: str) -> Explanation:
     return Explanation.from_json(Path(path))
 
 
-@click.command(cls=opt.Command, short_help="What matters over a whole batch.")
+@click.command("aggregate", cls=opt.Command, short_help="What matters over a whole batch.")
 @click.argument("folder", metavar="FOLDER")
 @opt.option("Rows", "--by", metavar="COLUMN", help="Apart by this column (see explain --keep).")
 @opt.option("Output", "--out", type=click.Path(dir_okay=False), help="Write FILE.csv, too.")
 @opt.machine
-def aggregate(folder: str, by: str | None, out: str | None, **options: Any) -> None:
+def aggregate_command(folder: str, by: str | None, out: str | None, **options: Any) -> None:
     """Mean importances of the batch in FOLDER, with intervals that include the choice of rows."""
-    import credex
+    from credex.aggregate import aggregate
 
-    combine: Any = credex.aggregate
-    found = combine(folder, by=by)
+    combine: Any = aggregate
+    found = combine(read_batch(folder), by=by)
     if out is not None:
         try:
             found.to_frame().to_csv(out, index=False)
@@ -188,5 +189,5 @@ def completion(ctx: click.Context, shell: str) -> None:
         click.echo(kind(root, {}, "credex", "_CREDEX_COMPLETE").source())
 
 
-COMMANDS: tuple[click.Command, ...] = (report, aggregate, serve, demo, completion)
+COMMANDS: tuple[click.Command, ...] = (report, aggregate_command, serve, demo, completion)
 """In the order of the help text."""
