@@ -17,11 +17,11 @@ SAMPLERS = "Random Paired Focused PaperFocused"
 RULES = "Queries RankingSettled RelativeWidth WallClock Width"
 PIECES = "LinearPosterior ErrorPosterior Prior Exponential shapley_kernel metrics"
 PIECES += " perturbations_to_go Published"
-MODELS = "from_pipeline from_onnx from_torch"
+MODELS = "from_pipeline from_onnx from_torch from_http"
 ERRORS = (
     "CredexError OutputError InputError BudgetError MissingExtraError InterruptedRun ModelError"
 )
-ERRORS += " ModelOutputError ModelRaisedError RandomModelError"
+ERRORS += " StoppedRun ModelOutputError ModelRaisedError RandomModelError"
 NAMES = set(f"{EXPLAINERS} {DOMAINS} {SAMPLERS} {RULES} {PIECES} {MODELS} {ERRORS}".split())
 
 

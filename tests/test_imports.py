@@ -47,6 +47,8 @@ ORDER = [
     "shap lime",
     "compat",
     "serve",
+    "cli",
+    "__main__",
     "__init__",
 ]
 RANK = {name: i for i, line in enumerate(ORDER) for name in line.split()}

@@ -30,13 +30,14 @@ from credex.errors import (
     ModelRaisedError,
     OutputError,
     RandomModelError,
+    StoppedRun,
 )
 from credex.estimators.forecast import Forecast, perturbations_to_go
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.interactions import Interactions
 from credex.lime import BayesLIME
-from credex.models import from_onnx, from_torch
+from credex.models import from_http, from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.recipes import Published
@@ -87,11 +88,13 @@ __all__ = [
     "SavedBatch",
     "Series",
     "Slic",
+    "StoppedRun",
     "Tabular",
     "Text",
     "Verification",
     "WallClock",
     "Width",
+    "from_http",
     "from_onnx",
     "from_pipeline",
     "from_torch",

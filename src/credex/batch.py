@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from credex.errors import CredexError, InputError, InterruptedRun, ModelError
+from credex.errors import CredexError, InputError, InterruptedRun, ModelError, StoppedRun
 from credex.explainer_base import Case, on_screen
 from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
@@ -24,7 +24,7 @@ from credex.run import Run, drive
 from credex.sealed import Sealed
 from credex.stopping import Goals
 
-__all__ = ["Job", "TimeUpError", "check_jobs", "explain_batch", "explain_rows"]
+__all__ = ["Job", "TimeUpError", "check_jobs", "explain_batch", "explain_rows", "interruption"]
 
 Item = Explanation | Failure | None
 
@@ -114,7 +114,7 @@ class _Batch:
     def _finish(self, i: int, run: Run) -> None:
         """Put a run that has ended among the results."""
         if run.state.stop_reason == "interrupted":
-            raise KeyboardInterrupt
+            raise run.interruption
         if run.error is not None:
             self._fail(i, run.error)
         else:
@@ -171,7 +171,7 @@ def explain_batch(
     shares = workers == "auto" and shares_rows and not in_context()
     threads = workers == "threads" or shares
     queue = job.queue({} if before.shared is None else before.shared)
-    how, interrupted = "one worker", False
+    how, interrupted, cause = "one worker", False, KeyboardInterrupt()
     with progress_bar("explaining", n, n - len(todo), show=on_screen(progress)) as bar:
         batch = _Batch(job, on_error, [*done], before.begun, bar.update)
         try:
@@ -183,8 +183,8 @@ def explain_batch(
                 _threads(batch, queue, todo, n_workers)
             else:
                 how = _processes(batch, queue, todo, n_workers)
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as error:
+            interrupted, cause = True, error
     complete = not interrupted and all(item is not None for item in batch.done)
     out = Explanations(
         tuple(batch.done),
@@ -198,10 +198,9 @@ def explain_batch(
     )
     if interrupted:
         left = sum(item is None for item in out.items)
-        msg = f"interrupted with {left} rows to go; explain_many(X, start=….partial)"
-        stop = InterruptedRun(msg)
+        stop = interruption(cause, f"{left} rows are to go: explain_many(X, start=….partial)")
         stop.partial = out
-        raise stop
+        raise stop from cause
     return out
 
 
@@ -261,6 +260,13 @@ def _processes(batch: _Batch, queue: ModelQueue, todo: list[int], n_workers: int
             getattr(results, "close", lambda: None)()
     kind = pool_name()
     return f"{kind} ({n_workers})"
+
+
+def interruption(cause: BaseException, what_is_left: str) -> InterruptedRun:
+    """Return what is raised for a batch that Ctrl-C or its model ended."""
+    if isinstance(cause, StoppedRun):
+        return StoppedRun(f"{cause}; {what_is_left}")
+    return InterruptedRun(f"interrupted; {what_is_left}")
 
 
 DIED = "a worker process died (out of memory, or the model ended it); try workers='threads'"

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from credex.errors import InputError, ModelOutputError, ModelRaisedError, RandomModelError
+from credex.errors import (
+    CredexError,
+    InputError,
+    InterruptedRun,
+    ModelError,
+    ModelOutputError,
+    ModelRaisedError,
+    RandomModelError,
+)
+from credex.history import Counted
 from credex.typing import Floats, Native, Outputs
 
 Target = int | str | bool | float | None
@@ -30,11 +39,17 @@ LARGEST_OUTPUT = 1e70
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
-    """Outputs of one model call, its duration, and the relative error that rounding explains."""
+    """Outputs of one model call, its duration, and the relative error that rounding explains.
+
+    ``sent`` and ``failed`` are the rows that went to the model and those of them to no avail, if
+    it counts them (`credex.history.Counted`).
+    """
 
     y: Outputs
     seconds: float
     tolerance: float = TOLERANCE
+    sent: int | None = None
+    failed: int = 0
 
 
 class BlackBox:
@@ -52,6 +67,7 @@ class BlackBox:
     def __init__(self, model: Any, target: Target = None) -> None:
         self.model = model
         self.call, self.source = _callable(model)
+        self._counted: Callable[[Any], Counted] | None = getattr(model, "counted_call", None)
         owner = getattr(self.call, "__self__", model)
         proba = getattr(self.call, "__name__", "") == "predict_proba"
         classes = getattr(owner, "classes_", None) if proba else None
@@ -94,15 +110,23 @@ class BlackBox:
         """Call the model on ``n`` rows and check what it returns."""
         start = time.perf_counter()
         try:
-            raw = self.call(rows)
-        except (InputError, ModelOutputError):  # raised by the adapters in `models`
+            raw = self.call(rows) if self._counted is None else self._counted(rows)
+        except (InputError, ModelError, InterruptedRun):  # raised by the adapters in `models`
             raise
         except Exception as cause:
             msg = f"the model raised {type(cause).__name__} on {n} rows: {cause}"
             raise ModelRaisedError(msg) from cause
         seconds = time.perf_counter() - start
-        y = self._checked(raw, n)
-        return Reply(y, seconds, _rounding(raw))
+        sent, failed = None, 0
+        if isinstance(raw, Counted):
+            raw, sent, failed = raw
+        try:
+            y = self._checked(raw, n)
+        except CredexError as error:
+            if sent is not None:
+                error.rows_sent = sent  # type: ignore[attr-defined]
+            raise
+        return Reply(y, seconds, _rounding(raw), sent, failed)
 
     def _checked(self, raw: Any, n: int) -> Outputs:
         y = _as_floats(raw, self.source)

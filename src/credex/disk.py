@@ -19,18 +19,19 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from credex.batch import Job, TimeUpError
+from credex.batch import Job, TimeUpError, interruption
 from credex.cells import display
 from credex.domains import Tabular
 from credex.engines.local import Block, Done, run
-from credex.errors import InputError, InterruptedRun, MissingExtraError, OutputError
+from credex.errors import InputError, MissingExtraError, OutputError
 from credex.explainer_base import on_screen
 from credex.frames import TIDY
 from credex.portfolio import Work, blocks_of, dense, length
@@ -272,25 +273,32 @@ def explain_to_folder(
     partition_rows: int,
     n_workers: int,
     progress: bool | None,
+    engine: Callable[[Work, Iterable[Block], int], Iterator[Done]] = run,
 ) -> SavedBatch:
-    """Explain ``X`` part by part into a folder; see `Explainer.explain_many`."""
+    """Explain ``X`` part by part into a folder; see `Explainer.explain_many`.
+
+    ``engine`` explains blocks of rows, in any order; by default joblib's workers do. An iterator
+    ``X`` may say how many rows it has by ``__length_hint__``.
+    """
     parquet()  # missing? say so before the model is asked
     folder = Folder(Path(out))
     manifest = _manifest(work, partition_rows)
     folder.prepare(manifest, resume=resume, overwrite=overwrite)
-    total = None if hasattr(X, "__next__") else length(X)
+    total = (length_hint(X) or None) if hasattr(X, "__next__") else length(X)
     jobs = _Jobs(work, folder, partition_rows, X)
     with progress_bar("explaining", total, show=on_screen(progress)) as bar:
         try:
-            for done in run(work.started(), jobs.todo(bar.update), n_workers):
+            for done in engine(work.started(), jobs.todo(bar.update), n_workers):
                 jobs.save(done)
                 bar.update(jobs.sizes.pop(done.number))
         except TimeUpError:
             return read_batch(folder.path)
         except KeyboardInterrupt as cause:
             left = read_batch(folder.path)
-            msg = f"interrupted; {len(left):,} rows are safe in {str(folder.path)!r}, and "
-            stop = InterruptedRun(msg + "explain_many(X, out=…, resume=True) goes on with them")
+            msg = f"{len(left):,} rows are safe in {str(folder.path)!r}, and "
+            stop = interruption(
+                cause, msg + "explain_many(X, out=…, resume=True) goes on with them"
+            )
             stop.partial = left
             raise stop from cause
     folder.write(MANIFEST, _as_json({**manifest, **jobs.totals, "complete": True}))

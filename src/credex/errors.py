@@ -12,6 +12,7 @@
     ├── OutputError (OSError)            the folder of a batch cannot be written or read
     ├── MissingExtraError (ImportError)  an optional package is not installed
     └── InterruptedRun (KeyboardInterrupt)  Ctrl-C; ``.partial`` keeps what was learned
+        └── StoppedRun                   a ceiling on model rows, or an endpoint that is gone
 """
 
 from __future__ import annotations
@@ -89,6 +90,14 @@ class InterruptedRun(CredexError, KeyboardInterrupt):  # noqa: N818 - it is not 
     """The run was interrupted from the keyboard; ``partial`` keeps what was learned."""
 
     partial: Any = None
+
+
+class StoppedRun(InterruptedRun):
+    """The model cannot be asked any further, for the reason in the message.
+
+    It ends a run, or a batch, as Ctrl-C does: nothing is recorded as an error of a row, and what
+    was learned can be gone on from.
+    """
 
 
 # -- checks of common arguments: each returns the value or raises InputError ---------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,25 @@ from numpy.typing import ArrayLike, NDArray
 from credex.errors import InputError
 from credex.typing import Design, Floats, Masks, Weights
 
-__all__ = ["History"]
+__all__ = ["Counted", "History"]
 
 MAX_CHUNK_ROWS = 4096
 """Maximum number of rows unpacked at a time."""
 
 CHUNK_BYTES = 262_144
 """Size of the float rows worked on at a time: bounds memory, and fits a processor's cache."""
+
+
+class Counted(NamedTuple):
+    """Answer of a model that counts by itself: outputs, rows sent, those of calls that failed.
+
+    Such a model has a method ``counted_call(rows)``. The rows sent are fewer than the rows asked
+    if answers are kept, and more if some were sent again.
+    """
+
+    y: Any
+    rows: int
+    failed_rows: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -148,16 +149,20 @@ class ModelQueue:
         sizes = [len(rows) for rows, _ in made]
         n = sum(sizes)
         stacked = made[0][0] if len(made) == 1 else self.concat([rows for rows, _ in made])
+        sent = n
         try:
             reply = self.box.ask(stacked, n)
-        except BaseException:
+            sent = n if reply.sent is None else reply.sent
+        except BaseException as error:
+            sent = getattr(error, "rows_sent", n)
             with self._count_lock:
-                for p, size in zip(parts, sizes, strict=True):
-                    p.task.fail(size)
+                for p, share in zip(parts, _shares(sent, sizes), strict=True):
+                    p.task.fail(share)
             raise
         finally:
-            self.count(n, 1)
-        return Sent(reply, sizes, [index for _, index in made])
+            self.count(sent, 1)
+        cost = list(zip(_shares(sent, sizes), _shares(reply.failed, sizes), strict=True))
+        return Sent(reply, sizes, cost, [index for _, index in made])
 
     def _hand_out(
         self, parts: Sequence[Slice], sent: Sent, stopped: dict[int, CredexError]
@@ -166,14 +171,15 @@ class ModelQueue:
         box, reply, n, end = self.box, sent.reply, sum(sent.sizes), 0
         box.row_seconds, box.row_bytes = reply.seconds / max(n, 1), parts[0].task.query.row_bytes
         box.largest_call = max(box.largest_call, n)
-        for p, size, index in zip(parts, sent.sizes, sent.indices, strict=True):
+        for p, size, cost, index in zip(parts, sent.sizes, sent.cost, sent.indices, strict=True):
             end += size
+            p.task.failed_rows += cost[1]
             if p.task.run in stopped:
-                p.task.rows += size
+                p.task.rows += cost[0]
                 continue
             # a copy: where a slice begins in memory decides how some BLAS kernels round its sums
             y, by_row = _values(reply.y[end - size : end].copy(), index, p.task.query)
-            p.task.absorb(y, by_row, size, box.row_seconds * size, reply.tolerance)
+            p.task.absorb(y, by_row, cost[0], box.row_seconds * size, reply.tolerance)
 
     def count(self, rows: int, calls: int) -> None:
         """Add to the rows and calls sent."""
@@ -210,6 +216,15 @@ class ModelQueue:
         call = _Call()
         self._stack(task, call, stopped)
         self._send(call.take(), stopped)
+
+
+def _shares(total: int, sizes: Sequence[int]) -> list[int]:
+    """Divide rows among slices in proportion to their sizes; the shares add up."""
+    n = sum(sizes)
+    if total == n:
+        return list(sizes)
+    ends = [round(total * end / n) for end in np.cumsum([0, *sizes]).tolist()]
+    return [b - a for a, b in pairwise(ends)]
 
 
 def _rest(q: Query, start: int) -> Query:
@@ -271,10 +286,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sent:
-    """What a call returned, the rows of each of its slices, and indices into those rows."""
+    """What a call returned, the rows of each of its slices, and indices into those rows.
+
+    ``cost``: for each slice, the rows that were sent to the model, and those of them to no avail.
+    """
 
     reply: Reply
     sizes: list[int]
+    cost: list[tuple[int, int]]
     indices: list[Ints | None]
 
 

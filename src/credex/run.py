@@ -112,6 +112,8 @@ class Run:
         The run as it stands; it goes on while ``state.stop_reason`` is ``None``.
     error
         Why the run failed; ``None`` if it did not.
+    interruption
+        What is raised if the run was interrupted.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class Run:
         self.history = history if history.model is model else replace(history, model=model)
         self.together = together and not self._clocks
         self.error: CredexError | None = None
+        self.interruption = InterruptedRun("interrupted; what was asked is in .partial")
         self.switch_reason: str | None = None
         self._begun = time.perf_counter()
         self._opened = False
@@ -162,6 +165,7 @@ class Run:
             except CredexError as found:
                 error = error or found
             if isinstance(error, InterruptedRun):
+                self.interruption = error
                 self.end("interrupted")
             elif error is not None:
                 self.fail(error)
@@ -386,9 +390,8 @@ def states(run: Run, queue: ModelQueue) -> Iterator[State]:
         if run.error is not None:
             raise run.error
         if run.state.stop_reason == "interrupted":
-            stop = InterruptedRun("interrupted; what was asked is in .partial")
-            stop.partial = run.state.explanation
-            raise stop
+            run.interruption.partial = run.state.explanation
+            raise run.interruption
         yield run.state
 
 

@@ -45,6 +45,7 @@ class Purpose(IntEnum):
     SCREENING = 89
     OTHER_BINS = 97
     RANKED_ROWS = 101
+    SAMPLED_INPUT = 211
 
 
 def spawn(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -1,0 +1,1 @@
+"""The command line ``credex``: explain, forecast, verify, report, aggregate, serve, demo."""
