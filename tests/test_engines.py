@@ -92,7 +92,7 @@ class Local:
         found = local.explain(explainer, [frame.iloc[b] for b in blocks], n_jobs=2, **goals)
         return pd.concat(found, ignore_index=True)
 
-    died = (cx.ModelError, "a worker process died")
+    died = (cx.ModelError, "a worker process died.*at one of the frames 0, 1 .*begin at 0")
 
     def close(self):
         from joblib.externals.loky import get_reusable_executor
@@ -115,7 +115,7 @@ class Dask:
                 silence_logs=50,
             )
         self.client = distributed.Client(self.cluster)
-        self.died = (distributed.KilledWorker, "_explain_partition")
+        self.died = (distributed.KilledWorker, r"_explain_partition-\w+', [01]\)")
 
     def explain(self, explainer, frame, parts, **goals):
         import dask.dataframe as dd
@@ -131,7 +131,7 @@ class Dask:
 
 
 class Spark:
-    died = (Exception, "exited unexpectedly|crashed|EOFException|PythonWorker")
+    died = (Exception, "Task [01] in stage.*(exited unexpectedly|crashed|EOFException)")
 
     def __init__(self, tmp):
         need("pyspark")
@@ -182,7 +182,10 @@ class Ray:
         )
         ray.data.DataContext.get_current().enable_progress_bars = False
         self.ray, self.tmp = ray, tmp
-        self.died = (ray.exceptions.WorkerCrashedError, "worker died")
+        self.died = (
+            ray.exceptions.RayTaskError,
+            "2 workers died.*at rows .w(00|12). to .w(11|23). of .who.",
+        )
 
     def explain(self, explainer, frame, parts, **goals):
         from credex.engines import ray as engine
@@ -192,7 +195,7 @@ class Ray:
         for i, block in enumerate(np.array_split(np.arange(len(frame)), parts)):
             frame.iloc[block].to_parquet(folder / f"{i}.parquet", index=False)
         given = self.ray.data.read_parquet(str(folder), override_num_blocks=parts)
-        found = engine.explain(explainer, given, max_retries=0, **goals).to_pandas()
+        found = engine.explain(explainer, given, max_retries=1, **goals).to_pandas()
         return found.sort_values("row", kind="stable").reset_index(drop=True)
 
     def close(self):
