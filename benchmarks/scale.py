@@ -45,6 +45,9 @@ LOCAL, ENGINE, FLAT, PEER = 0.8, 0.7, 0.2, 10.0
 BILLION, SHARES = 1e9, (0.5, 0.9)
 """Rows of the estimate, and the share of a cluster's processors that work, at least and at most."""
 
+FULL = 100_000
+"""Rows of the portfolio, unless there are to be fewer."""
+
 LIMIT = 1800
 """Seconds after which a job is given up."""
 
@@ -192,15 +195,18 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="4,000 rows, printed only")
-    quick = parser.parse_args().quick
-    n, few, peer_rows = (4_000, 2_000, 10) if quick else (100_000, 10_000, 100)
+    parser.add_argument("--rows", type=int, default=FULL, help="for a busy machine")
+    given = parser.parse_args()
+    quick, peer_rows = given.quick, 10 if given.quick else 100
+    n, few = (4_000, 2_000) if quick else (given.rows, given.rows // 10)
     with tempfile.TemporaryDirectory() as folder:
         against = peers(f"LightGBM, {TREES} trees", Boosted(), peer_rows, 1_000)
         against += peers("forest, 100 trees", Forest(), peer_rows, 1_000)
         small = {name: job(name, few, Path(folder)) for name in ENGINES}
         large = {name: job(name, n, Path(folder)) for name in ENGINES}
     body = report(small, large, against, peer_rows)
-    publish("scale", "A portfolio on every engine", "make bench-scale", body, quick=quick)
+    command = "make bench-scale" + (f" ARGS='--rows {n}'" if n != FULL else "")
+    publish("scale", "A portfolio on every engine", command, body, quick=quick)
 
 
 if __name__ == "__main__":
