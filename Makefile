@@ -31,7 +31,7 @@ endif
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
 .PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
-.PHONY: peers peers-shapleig bench-interactions bench-image bench-deletion bench-photographs bench-text
+.PHONY: peers peers-shapleig bench-interactions bench-image bench-deletion bench-photographs bench-text bench-scale
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ bench-text: $(VENV)/.bench ## texts: coverage against known answers, time, error
 
 bench-lime: $(VENV)/.bench ## error to the exact surrogate against lime, and noisy models
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.surrogates $(ARGS)
+
+bench-scale: $(VENV)/.bench ## 100,000 rows on local processes, dask, Ray and Spark: speed and memory
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-cost: $(VENV)/.bench ## what the Gaussian process costs and when it pays
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.cost $(ARGS)

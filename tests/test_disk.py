@@ -1,11 +1,14 @@
 """Batches on disk: whole parts only, resumed where they stopped, refused if they do not fit."""
 
+import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +18,11 @@ import scipy.sparse as sp
 from pandas.testing import assert_frame_equal
 
 import credex as cx
+from credex.lock import LockedError, locked
 from tests.needs import need
 from tests.strategies import Bumpy, Counting, FailsAfter, numbers
 
-need("pyarrow")
+pq = need("pyarrow.parquet")
 
 GOALS = {"queries": 30, "partition_rows": 5}
 
@@ -235,6 +239,14 @@ def test_a_read_only_folder(folder, rows):
     assert model.calls == 0
 
 
+def test_a_read_only_file_system(rows):
+    """/sys/kernel exists, and nobody may write there, root included."""
+    model = Counting(Exact())
+    with pytest.raises(cx.OutputError, match="cannot write in '/sys/kernel'"):
+        explainer(model).explain_many(rows, out="/sys/kernel", **GOALS)
+    assert model.calls == 0
+
+
 def test_a_folder_that_cannot_be_made(rows):
     model = Counting(Exact())
     with pytest.raises(cx.OutputError, match="cannot make the folder in '/proc/nowhere'"):
@@ -257,11 +269,73 @@ def test_ids_may_not_repeat_in_another_part(folder, rows):
         explainer().explain_many(given, out=folder, id="who", **GOALS)
 
 
+def test_ids_may_not_repeat_in_a_part(folder, rows):
+    model = Counting(Exact())
+    given = rows.assign(who=[*range(4), 3, *range(5, 18)])
+    with pytest.raises(cx.InputError, match=r"id 3 is there more than once"):
+        explainer(model).explain_many(given, out=folder, id="who", **GOALS)
+    assert model.calls == 0
+
+
+def test_other_dtypes_in_a_later_part(folder, rows):
+    """Whole numbers as texts are refused as ids; a feature that is no number is a row's error."""
+    first, later = rows.iloc[:5].assign(who=range(5)), rows.iloc[10:15].assign(who=list("vwxyz"))
+    with pytest.raises(cx.InputError, match="'row' is int64 in the first frame"):
+        explainer().explain_many(iter([first, later]), out=folder, id="who", **GOALS)
+    assert len(cx.read_batch(folder)) == 5
+    mixed = rows.iloc[10:15].astype(object)
+    mixed.iloc[1, 0] = "many"
+    mixed = mixed.assign(who=range(5, 10))
+    given = iter([first, mixed])
+    batch = explainer().explain_many(given, out=folder, id="who", overwrite=True, **GOALS)
+    assert batch.complete
+    assert list(batch.errors["row"]) == [6]
+    assert batch.errors["error"].str.contains("'a'.*'many'").all()
+    types = [pq.read_schema(part).remove_metadata() for part in batch.parts]
+    assert types[0] == types[1]
+
+
+def test_input_files(folder, rows, tmp_path):
+    """Files of no rows make no part; one that is no Parquet ends the job, resumable."""
+    for i, block in enumerate((rows.iloc[:0], rows.iloc[:7], rows.iloc[:0], rows.iloc[7:])):
+        block.to_parquet(tmp_path / f"{i}.parquet")
+    files = sorted(tmp_path.glob("*.parquet"))
+    files[3].write_bytes((whole := files[3].read_bytes())[:100])
+    with pytest.raises((OSError, ValueError), match="Parquet"):
+        explainer().explain_many(map(pd.read_parquet, files), out=folder, **GOALS)
+    assert [len(frame["row"].unique()) for frame in cx.read_batch(folder).frames()] == [5, 2]
+    files[3].write_bytes(whole)
+    again = map(pd.read_parquet, files)
+    batch = explainer().explain_many(again, out=folder, resume=True, **GOALS)
+    assert batch.complete
+    assert len(batch) == 18
+
+
 def test_missing_columns_in_a_later_frame(folder, rows):
     given = iter([rows.iloc[:5], rows.iloc[5:10].drop(columns="d")])
     with pytest.raises(cx.InputError, match="missing 'd'"):
         explainer().explain_many(given, out=folder, **GOALS)
     assert len(cx.read_batch(folder)) == 5
+
+
+def test_memory_does_not_grow_with_the_rows(folder):
+    """The peak of what Python and NumPy hold, for a generator of 4 and of 20 frames."""
+
+    def frames(n):
+        for i in range(n):
+            yield pd.DataFrame(numbers(10, 5, seed=i), columns=list("abcde"))
+
+    def peak(n):
+        tracemalloc.start()
+        explainer().explain_many(
+            frames(n), out=folder / str(n), queries=30, partition_rows=10, progress=False
+        )
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(2)  # what is imported and cached once
+    assert peak(20) < 1.2 * peak(4)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +383,107 @@ class Noting(Exact):
         return sum(map(int, Path(self.file).read_text().split()))
 
 
+HOLD = """
+import sys, time
+from pathlib import Path
+from tests.test_disk import TRAIN, Exact, explainer
+def model(rows):
+    Path(sys.argv[2]).touch()
+    time.sleep(60)
+explainer(model).explain_many(TRAIN, out=sys.argv[1], queries=30, partition_rows=5)
+"""
+
+
+def python(code, *arguments, **options):
+    here = str(Path(__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, here])}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, **options)  # noqa: S603
+
+
+def wait_for(path, job):
+    while not path.exists():
+        assert job.poll() is None, "the job ended before it began"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"overwrite": True}], ids=str)
+def test_two_jobs_do_not_write_into_one_folder(how, folder, rows, tmp_path):
+    job = python(HOLD, folder, tmp_path / "at work")
+    try:
+        wait_for(tmp_path / "at work", job)
+        before = {p.name: p.read_bytes() for p in folder.iterdir()}
+        assert ".lock" in before
+        model = Counting(Exact())
+        words = rf"is being written by process {job.pid} on .*, since 20.*another folder"
+        with pytest.raises(cx.OutputError, match=words):
+            explainer(model).explain_many(TRAIN, out=folder, **GOALS, **how)
+        assert model.calls == 0
+        assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    finally:
+        job.kill()
+        job.wait()
+    assert (folder / ".lock").exists()  # left behind by the dead, and holds nobody up
+    batch = explainer().explain_many(TRAIN, out=folder, **GOALS, **(how or {"overwrite": True}))
+    assert batch.complete
+    assert not list(folder.glob(".*"))
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
+    """A job opens the lock while its holder removes it: it must not hold the removed file."""
+    path, flock, stolen = tmp_path / "lock", fcntl.flock, []
+
+    def late(number, how):
+        if not stolen:
+            stolen.append(path.unlink())
+        flock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with locked(path):
+        monkeypatch.undo()
+        with pytest.raises(LockedError, match=f"process {os.getpid()} on"), locked(path):
+            pass
+        assert path.exists()
+    assert not path.exists()
+
+
+STOP = """
+import sys, time
+from tests.test_disk import TRAIN, Exact, explainer
+class Slow(Exact):
+    def __call__(self, rows):
+        time.sleep(0.2)
+        return super().__call__(rows)
+if __name__ == "__main__":
+    explainer(Slow()).explain_many(
+        TRAIN, out=sys.argv[1], n_jobs=int(sys.argv[2]), queries=30, partition_rows=3
+    )
+"""
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_stops_and_can_be_resumed(n_jobs, folder):
+    """SIGINT to the job and its workers, as a terminal sends it."""
+    job = python(STOP, folder, n_jobs, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(folder / "part-00000001.parquet", job)
+        os.killpg(job.pid, signal.SIGINT)
+        _, said = job.communicate(timeout=60)
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+    assert job.returncode == 1
+    assert re.search(r"InterruptedRun: interrupted; \d+ rows are safe.*resume=True", said)
+    done = cx.read_batch(folder)
+    assert not done.complete
+    assert 6 <= len(done) < len(TRAIN)
+    assert not list(folder.glob(".*"))  # neither a lock nor half a part
+    again = explainer().explain_many(TRAIN, out=folder, resume=True, queries=30, partition_rows=3)
+    assert again.complete
+    expected = pd.concat(explainer().frames([TRAIN], queries=30), ignore_index=True)
+    assert_frame_equal(again.to_frame(), expected)
+
+
 SCRIPT = """
 import sys
 from tests.test_disk import TRAIN, Noting, explainer
@@ -326,12 +501,9 @@ def test_killed_at_random_moments(tmp_path):
     whole = explainer(once).explain_many(TRAIN, out=tmp_path / "whole", **options)
     one_part = max(json.loads(line)["model_rows"] for line in log(whole.path))
     folder, rng, model = tmp_path / "killed", np.random.default_rng(0), Noting(tmp_path / "asked")
-    here = str(Path(__file__).resolve().parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, here])}
-    command = [sys.executable, "-c", SCRIPT, str(folder), model.file]
     unfinished = 0
     for kill in range(20):
-        job = subprocess.Popen(command, env=environment)  # noqa: S603
+        job = python(SCRIPT, folder, model.file)
         while job.poll() is None and len(list(folder.glob("part*"))) <= kill * 18 // 20:
             time.sleep(0.001)
         time.sleep(rng.random() * 0.03)

@@ -1,9 +1,11 @@
 """One contract for every engine: the same numbers, bad rows recorded, dead workers reported.
 
-The engines are real: dask's LocalCluster, a SparkSession on the machine's Java.
+The engines are real: joblib's processes, dask's LocalCluster, Ray's local cluster, a SparkSession
+on the machine's Java.
 """
 
 import os
+import secrets
 import shutil
 import sys
 from pathlib import Path
@@ -90,7 +92,7 @@ class Local:
         found = local.explain(explainer, [frame.iloc[b] for b in blocks], n_jobs=2, **goals)
         return pd.concat(found, ignore_index=True)
 
-    died = (cx.ModelError, "a worker process died")
+    died = (cx.ModelError, "a worker process died.*at one of the frames 0, 1 .*begin at 0")
 
     def close(self):
         from joblib.externals.loky import get_reusable_executor
@@ -113,7 +115,7 @@ class Dask:
                 silence_logs=50,
             )
         self.client = distributed.Client(self.cluster)
-        self.died = (distributed.KilledWorker, "_explain_partition")
+        self.died = (distributed.KilledWorker, r"_explain_partition-\w+', [01]\)")
 
     def explain(self, explainer, frame, parts, **goals):
         import dask.dataframe as dd
@@ -129,7 +131,7 @@ class Dask:
 
 
 class Spark:
-    died = (Exception, "exited unexpectedly|crashed|EOFException|PythonWorker")
+    died = (Exception, "Task [01] in stage.*(exited unexpectedly|crashed|EOFException)")
 
     def __init__(self, tmp):
         need("pyspark")
@@ -161,7 +163,49 @@ class Spark:
         self.session.stop()
 
 
-@pytest.fixture(scope="module", params=[Local, Dask, Spark], ids=lambda c: c.__name__.lower())
+class Ray:
+    """A cluster of two processors, which are both taken if a pool of actors has two of them."""
+
+    def __init__(self, tmp):
+        ray = need("ray")
+        need("ray.data")
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        (tmp / "token").write_text(secrets.token_hex(32))  # else Ray writes one into the home
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(tmp / "token")
+        ray.init(
+            num_cpus=2,
+            include_dashboard=False,
+            object_store_memory=200 * 2**20,
+            _node_ip_address="127.0.0.1",
+            logging_level="ERROR",
+            log_to_driver=False,
+        )
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        self.ray, self.tmp = ray, tmp
+        self.died = (
+            ray.exceptions.RayTaskError,
+            "2 workers died.*at rows .w(00|12). to .w(11|23). of .who.",
+        )
+
+    def explain(self, explainer, frame, parts, **goals):
+        from credex.engines import ray as engine
+
+        folder = self.tmp / f"{parts}-{len(list(self.tmp.iterdir()))}"
+        folder.mkdir()
+        for i, block in enumerate(np.array_split(np.arange(len(frame)), parts)):
+            frame.iloc[block].to_parquet(folder / f"{i}.parquet", index=False)
+        given = self.ray.data.read_parquet(str(folder), override_num_blocks=parts)
+        found = engine.explain(explainer, given, max_retries=1, **goals).to_pandas()
+        return found.sort_values("row", kind="stable").reset_index(drop=True)
+
+    def close(self):
+        self.ray.shutdown()
+
+
+ENGINES = [Local, Dask, Ray, Spark]
+
+
+@pytest.fixture(scope="module", params=ENGINES, ids=lambda c: c.__name__.lower())
 def engine(request, tmp_path_factory):
     found = request.param(tmp_path_factory.mktemp(request.param.__name__))
     yield found

@@ -13,7 +13,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
-    "typing errors sealed",
+    "typing errors sealed lock",
     "seeds cells history markup",
     "posteriors",
     "recipes",
@@ -42,6 +42,8 @@ ORDER = [
     "batch",
     "portfolio",
     "engines",
+    "batch_folder",
+    "saved_batch",
     "disk",
     "explainer",
     "shap lime",

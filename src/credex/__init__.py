@@ -5,7 +5,6 @@ from credex.designs.coalitions import shapley_kernel
 from credex.designs.paper_focused import PaperFocused
 from credex.designs.perturbations import Exponential
 from credex.designs.samplers import Focused, Paired, Random
-from credex.disk import SavedBatch, read_batch
 from credex.domains import (
     Blur,
     Felzenszwalb,
@@ -41,6 +40,7 @@ from credex.models import from_http, from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
 from credex.recipes import Published
+from credex.saved_batch import SavedBatch, read_batch
 from credex.shap import BayesSHAP
 from credex.stopping import Queries, RankingSettled, RelativeWidth, WallClock, Width
 from credex.verify import Verification

@@ -1,11 +1,4 @@
-"""Batches on disk: a folder of Parquet files that appear whole or not at all, and a manifest.
-
-::
-
-    folder/
-      manifest.json           what the batch is of: explainer, goals, data; written first
-      part-00000000.parquet   the tidy frame of rows 0 … partition_rows − 1, and so on
-      log.jsonl               a line for each part: rows, errors, model rows, seconds
+"""Explain a batch into a folder, part by part, and go on with one that was stopped.
 
 A part holds the digest of its rows. A job that goes on compares manifest, digests and the model's
 answers with those of the job that was stopped, and explains the parts that are not there.
@@ -13,254 +6,40 @@ answers with those of the job that was stopped, and explains the parts that are 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from operator import length_hint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from credex.batch import Job, TimeUpError, interruption
+from credex.batch_folder import FORMAT, MANIFEST, VERSION, Folder, as_json
 from credex.cells import display
 from credex.domains import Tabular
 from credex.engines.local import Block, Done, run
-from credex.errors import InputError, MissingExtraError, OutputError
+from credex.errors import InputError
 from credex.explainer_base import on_screen
 from credex.frames import TIDY
 from credex.portfolio import Work, blocks_of, dense, length
 from credex.progress import progress_bar
+from credex.saved_batch import SavedBatch, facts, parquet, parquet_of, read_batch, read_part
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Folder", "SavedBatch", "explain_to_folder", "read_batch"]
+__all__ = ["explain_to_folder"]
 
-FORMAT = "credex-batch"
-VERSION = 1
-"""Of the manifest and of the columns of a part."""
-
-MANIFEST, LOG = "manifest.json", "log.jsonl"
 CHECKED_ROWS = 16
 """Rows of the first part whose predictions are asked again when a job goes on."""
 
 SAME_PREDICTION = 1e-4
 """Difference of two predictions, by the largest one, that single precision explains."""
-
-
-@dataclass(frozen=True)
-class SavedBatch:
-    """A batch on disk, complete or not; made by ``explain_many(out=…)`` and `read_batch`.
-
-    Attributes
-    ----------
-    path
-        The folder.
-    manifest
-        What the batch is of, how many rows and parts it has, and whether it is ``complete``.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
-
-    @property
-    def parts(self) -> list[Path]:
-        """The files, in the order of the rows."""
-        return sorted(self.path.glob("part-*.parquet"))
-
-    @property
-    def complete(self) -> bool:
-        """Whether every row of the input is there."""
-        return bool(self.manifest["complete"]) and len(self.parts) == self.manifest["parts"]
-
-    def __len__(self) -> int:
-        """Return the number of rows explained or recorded as errors."""
-        return sum(_facts(part)["rows"] for part in self.parts)
-
-    def frames(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
-        """Yield the frame of each part; all of them need not fit into memory."""
-        for part in self.parts:
-            yield _read_part(part, columns)
-
-    def to_frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return all explanations in one frame."""
-        import pandas as pd
-
-        found = list(self.frames(columns))
-        empty: dict[str, list[Any]] = {
-            name: [] for name in columns or ("row", *self.manifest["of"]["ids"]["keep"], *TIDY)
-        }
-        return pd.concat(found, ignore_index=True) if found else pd.DataFrame(empty)
-
-    @property
-    def errors(self) -> pd.DataFrame:
-        """Rows that could not be explained: their ``row`` and ``error``."""
-        frame = self.to_frame(["row", "error"])
-        return frame[frame["error"].notna()].reset_index(drop=True)
-
-    @property
-    def n_model_rows(self) -> int:
-        """Rows sent to the model for the parts that are there."""
-        lines = Folder(self.path).log()
-        return sum({line["part"]: line["model_rows"] for line in lines}.values())
-
-    def __repr__(self) -> str:
-        state = "complete" if self.complete else "not complete"
-        return f"<batch of {len(self):,} rows in {str(self.path)!r}, {state}>"
-
-
-def read_batch(folder: str | Path) -> SavedBatch:
-    """Open a folder that ``explain_many(out=folder)`` wrote; frames are read when asked for."""
-    place = Folder(Path(folder))
-    manifest = place.manifest()
-    if manifest is None:
-        raise InputError(f"{str(folder)!r} holds no batch: there is no {MANIFEST} in it")
-    return SavedBatch(place.path, manifest)
-
-
-@dataclass(frozen=True)
-class Folder:
-    """Writes and reads the files of a batch."""
-
-    path: Path
-
-    def manifest(self) -> dict[str, Any] | None:
-        """Read the manifest; ``None`` if there is none."""
-        try:
-            text = (self.path / MANIFEST).read_text(encoding="utf-8")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as cause:
-            raise OutputError(
-                f"{MANIFEST} of {str(self.path)!r} cannot be read: {cause}"
-            ) from cause
-        try:
-            raw = json.loads(text)
-        except json.JSONDecodeError as cause:
-            raise InputError(f"{MANIFEST} of {str(self.path)!r} is damaged: {cause}") from cause
-        if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-            raise InputError(f"{MANIFEST} of {str(self.path)!r} is not that of a credex batch")
-        if raw.get("version") != VERSION:
-            msg = (
-                f"the batch in {str(self.path)!r} has version {raw.get('version')!r}; this credex "
-            )
-            raise InputError(msg + f"reads version {VERSION}")
-        return raw
-
-    def prepare(self, manifest: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
-        """Make the folder ready for a batch, or raise before the model is asked anything."""
-        if resume and overwrite:
-            raise InputError("resume=True and overwrite=True contradict each other; give one")
-        there = self.manifest()
-        if there is None and self.path.exists():
-            self._check_foreign()
-        if there is not None and not (resume or overwrite):
-            whole = SavedBatch(self.path, there).complete
-            state = "a complete batch" if whole else "a batch that is not complete"
-            msg = f"{str(self.path)!r} holds {state}; pass resume=True to go on with it, "
-            raise InputError(msg + "overwrite=True to begin anew, or another folder")
-        if there is not None and resume:
-            self._check_same(there, manifest)
-        with self._explained("make the folder"):
-            self.path.mkdir(parents=True, exist_ok=True)
-            old = [*self.path.glob(".*.tmp"), *([] if resume else self._own_files())]
-            for file in old:
-                file.unlink()
-        if there is None or overwrite:
-            self.write(MANIFEST, _as_json(manifest))
-        elif not os.access(self.path, os.W_OK):
-            raise OutputError(self._message("write into it", "the folder is read-only"))
-
-    def _own_files(self) -> list[Path]:
-        return [*self.path.glob("part-*.parquet"), *self.path.glob(LOG), *self.path.glob(MANIFEST)]
-
-    def _check_foreign(self) -> None:
-        if not self.path.is_dir():
-            raise InputError(f"out={str(self.path)!r} is a file; give the name of a folder")
-        other = [file.name for file in self.path.iterdir() if not file.name.endswith(".tmp")]
-        if other:
-            msg = f"out={str(self.path)!r} holds other files ({min(other)!r}, …) and no batch; "
-            raise InputError(msg + "give a new or an empty folder")
-
-    def _check_same(self, there: dict[str, Any], now: dict[str, Any]) -> None:
-        """Raise if the folder is of another explainer, other goals or other training data."""
-        now = json.loads(_as_json(now))
-        for key, before in there["of"].items():
-            if before != now["of"].get(key):
-                msg = f"{str(self.path)!r} holds a batch of another {key}: {before!r} there, "
-                msg += f"{now['of'].get(key)!r} now. Use another folder, or overwrite=True"
-                raise InputError(msg)
-
-    def write(self, name: str, data: bytes | Callable[[Any], None]) -> None:
-        """Write a file that appears whole or not at all, and survives a power cut."""
-        temporary = self.path / f".{name}.tmp"
-        with self._explained(f"write {name}", temporary):
-            with temporary.open("wb") as file:
-                if callable(data):
-                    data(file)
-                else:
-                    file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path / name)
-            _sync_folder(self.path)
-
-    def append_log(self, line: dict[str, Any]) -> None:
-        """Add a line to the log."""
-        with self._explained(f"write {LOG}"), (self.path / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-
-    def log(self) -> list[dict[str, Any]]:
-        """Return the lines of the log; one that was cut off is left out."""
-        try:
-            lines = (self.path / LOG).read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-
-    def part(self, number: int) -> Path:
-        """Return the path of a part."""
-        return self.path / f"part-{number:08d}.parquet"
-
-    def _explained(self, what: str, temporary: Path | None = None) -> _Explained:
-        return _Explained(self, what, temporary)
-
-    def _message(self, what: str, why: str) -> str:
-        done = len(list(self.path.glob("part-*.parquet"))) if self.path.is_dir() else 0
-        msg = f"cannot {what} in {str(self.path)!r}: {why}"
-        return msg + (f"; {done} parts are safe, resume=True goes on with them" if done else "")
-
-
-@dataclass(frozen=True)
-class _Explained:
-    """Turns errors of the file system into `OutputError` and removes the unfinished file."""
-
-    folder: Folder
-    what: str
-    temporary: Path | None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and self.temporary is not None:
-            self.temporary.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            return
-        why = {
-            errno.ENOSPC: "no space is left on the device: make room",
-            errno.EDQUOT: "the disk quota is used up: make room",
-            errno.EROFS: "the file system is read-only",
-            errno.EACCES: "you may not write there",
-            errno.EPERM: "you may not write there",
-        }.get(error.errno or 0, str(error))
-        raise OutputError(self.folder._message(self.what, why)) from error  # noqa: SLF001
 
 
 def explain_to_folder(
@@ -281,28 +60,45 @@ def explain_to_folder(
     ``X`` may say how many rows it has by ``__length_hint__``.
     """
     parquet()  # missing? say so before the model is asked
+    if resume and overwrite:
+        raise InputError("resume=True and overwrite=True contradict each other; give one")
     folder = Folder(Path(out))
     manifest = _manifest(work, partition_rows)
-    folder.prepare(manifest, resume=resume, overwrite=overwrite)
+    with folder.writing():
+        folder.prepare(manifest, resume=resume, overwrite=overwrite)
+        jobs = _Jobs(work, folder, partition_rows, X)
+        if _explain_parts(jobs, n_workers, progress, engine):
+            done = {**manifest, **jobs.totals, "complete": True}
+            folder.write(MANIFEST, as_json(done))
+    return read_batch(folder.path)
+
+
+def _explain_parts(
+    jobs: _Jobs,
+    n_workers: int,
+    progress: bool | None,  # noqa: FBT001
+    engine: Callable[[Work, Iterable[Block], int], Iterator[Done]],
+) -> bool:
+    """Explain and save the parts that are not there; ``False`` if the time was up before."""
+    X = jobs.X
     total = (length_hint(X) or None) if hasattr(X, "__next__") else length(X)
-    jobs = _Jobs(work, folder, partition_rows, X)
     with progress_bar("explaining", total, show=on_screen(progress)) as bar:
         try:
-            for done in engine(work.started(), jobs.todo(bar.update), n_workers):
+            for done in engine(jobs.work.started(), jobs.todo(bar.update), n_workers):
                 jobs.save(done)
                 bar.update(jobs.sizes.pop(done.number))
         except TimeUpError:
-            return read_batch(folder.path)
+            return False
         except KeyboardInterrupt as cause:
-            left = read_batch(folder.path)
-            msg = f"{len(left):,} rows are safe in {str(folder.path)!r}, and "
+            path = jobs.folder.path
+            left = read_batch(path)
+            msg = f"{len(left):,} rows are safe in {str(path)!r}, and "
             stop = interruption(
                 cause, msg + "explain_many(X, out=…, resume=True) goes on with them"
             )
             stop.partial = left
             raise stop from cause
-    folder.write(MANIFEST, _as_json({**manifest, **jobs.totals, "complete": True}))
-    return read_batch(folder.path)
+    return True
 
 
 @dataclass
@@ -344,13 +140,12 @@ class _Jobs:
             raise InputError(msg + f"({extra.name}): it is a batch of other rows")
 
     def _check_part(self, path: Path, rows: Any, digest: str, number: int) -> None:
-        facts = _facts(path)
-        if facts["digest"] != digest:
+        if facts(path)["digest"] != digest:
             msg = f"{path.name} in {str(self.folder.path)!r} was made of other rows than part "
             msg += f"{number} of the input now. Use another folder, or overwrite=True"
             raise InputError(msg)
         if number == 0:
-            check_model(self.work, rows, _read_part(path, None), self.folder.path)
+            check_model(self.work, rows, read_part(path, None), self.folder.path)
 
     def _check_ids(self, rows: Any, first: int, number: int) -> None:
         """Raise if an id was there in an earlier part; 8 bytes are kept for each row."""
@@ -373,8 +168,8 @@ class _Jobs:
     def save(self, done: Done) -> None:
         """Write a part and its line of the log."""
         n = self.sizes[done.number]
-        facts = {"digest": self.digests.pop(done.number), "rows": n, "version": VERSION}
-        self.folder.write(self.folder.part(done.number).name, _parquet_of(done.frame, facts))
+        kept = {"digest": self.digests.pop(done.number), "rows": n, "version": VERSION}
+        self.folder.write(self.folder.part(done.number).name, parquet_of(done.frame, kept))
         line = {"part": done.number, "rows": n, "errors": int(done.frame["error"].notna().sum())}
         line |= {"model_rows": done.model_rows, "calls": done.calls}
         seconds = time.time() - self._clock.pop(done.number)
@@ -464,61 +259,3 @@ def _text(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def _as_json(manifest: dict[str, Any]) -> bytes:
-    text = json.dumps(manifest, indent=2, default=lambda v: getattr(v, "item", lambda: str(v))())
-    return (text + "\n").encode()
-
-
-def parquet() -> Any:
-    """Import pyarrow's Parquet, or say how to install it."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        msg = "batches on disk are Parquet files: pip install 'credex[parquet]'"
-        raise MissingExtraError(msg) from None
-    return pq
-
-
-def _parquet_of(frame: pd.DataFrame, facts: dict[str, Any]) -> Callable[[Any], None]:
-    import pyarrow as pa
-
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata(
-        {**(table.schema.metadata or {}), b"credex": json.dumps(facts).encode()}
-    )
-    return lambda file: parquet().write_table(table, file, compression="zstd")
-
-
-def _facts(part: Path) -> dict[str, Any]:
-    """Return the digest and the number of rows that a part keeps."""
-    return dict(json.loads(_opened(part, parquet().read_schema).metadata[b"credex"]))
-
-
-def _read_part(part: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    frame: pd.DataFrame = _opened(
-        part, lambda file: parquet().read_table(file, columns=columns).to_pandas()
-    )
-    return frame
-
-
-def _opened(part: Path, read: Callable[[Path], Any]) -> Any:
-    try:
-        return read(part)
-    except (OSError, ValueError) as cause:  # pyarrow's errors are among them
-        msg = (
-            f"{str(part)!r} cannot be read as Parquet ({cause}); delete it, and resume=True makes "
-        )
-        raise OutputError(msg + "it again") from cause
-
-
-def _sync_folder(path: Path) -> None:
-    """Make a new name in a folder permanent, where the system can."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

@@ -83,10 +83,12 @@ def _in_workers(work: Work, blocks: Iterator[Block], n_workers: int) -> Iterator
     from joblib import Parallel, delayed
 
     failed: list[BaseException] = []
+    begun: dict[int, int] = {}  # blocks that are not back, and the positions of their first rows
 
     def given() -> Iterator[Any]:  # joblib reads it in a thread of its own, where errors are lost
         try:
             for block in blocks:
+                begun[block.number] = block.first
                 yield delayed(_in_worker)(sealed, block)
         except BaseException as error:  # noqa: BLE001 - raised below
             failed.append(error)
@@ -101,19 +103,26 @@ def _in_workers(work: Work, blocks: Iterator[Block], n_workers: int) -> Iterator
     )
     results = pool(given())
     try:
-        yield from results
+        for done in results:
+            del begun[done.number]
+            yield done
     except Exception as error:
         if not worker_died(error):
             raise
-        msg = "a worker process died (out of memory, or the model ended it); what other workers "
-        msg += "had not handed over is lost. Use fewer workers, or smaller frames"
-        raise ModelError(msg) from error
+        raise ModelError(_lost(begun)) from error
     finally:
         with warnings.catch_warnings():  # joblib warns that blocks were given up: they were
             warnings.simplefilter("ignore", UserWarning)
             getattr(results, "close", lambda: None)()
     if failed:
         raise failed[0]
+
+
+def _lost(begun: dict[int, int]) -> str:
+    numbers = ", ".join(map(str, sorted(begun)))
+    msg = "a worker process died (out of memory, or the model ended it) at one of the frames "
+    msg += f"{numbers} (the first one is 0), whose rows begin at {min(begun.values())}; these are "
+    return msg + "not explained. Use fewer workers, or smaller frames"
 
 
 def _in_worker(sealed: Sealed, block: Block) -> Done:
