@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +12,7 @@ __all__ = ["few_rows"]
 
 _MAX_CLUSTERED = 5_000  # k-means is fitted on at most so many rows; all are then assigned
 _CHUNK = 524_288  # distances that are computed at once
+_MAX_STEPS = 30  # of Lloyd's algorithm; the rows chosen hardly change after ten
 
 
 def few_rows(
@@ -58,23 +56,65 @@ def _systematic(weights: Floats, max_rows: int) -> tuple[Ints, Floats]:
 
 def _nearest_to_centroids(points: Floats, weights: Floats, max_rows: int) -> tuple[Ints, Floats]:
     """Cluster, then let the row nearest each centroid stand for its cluster."""
-    from sklearn.cluster import KMeans
-
     fitted, fitted_weights = points, weights
     if len(points) > _MAX_CLUSTERED:
         chosen, counts = _systematic(weights, max(_MAX_CLUSTERED, 10 * max_rows))
         if len(chosen) > max_rows:
             fitted, fitted_weights = points[chosen], counts
-    model: Any = KMeans(min(max_rows, len(fitted)), n_init=1, max_iter=30, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fewer clusters than asked for are merged below
-        model.fit(fitted, sample_weight=fitted_weights / fitted_weights.mean())
-    centres = np.asarray(model.cluster_centers_, dtype=np.float64)
+    centres = _centroids(fitted, fitted_weights, min(max_rows, len(fitted)))
     shares = np.bincount(_nearest(points, centres), weights=weights, minlength=len(centres))
     rows, group = np.unique(_nearest(centres, points), return_inverse=True)
     total = np.bincount(group.reshape(-1), weights=shares).astype(np.float64)
     kept = total > 0
     return rows[kept].astype(np.int64), total[kept]
+
+
+def _centroids(points: Floats, weights: Floats, n_centres: int) -> Floats:
+    """Weighted k-means: ``(n_centres, p)`` centroids by Lloyd's algorithm from a k-means++ start.
+
+    Written out because importing scikit-learn takes longer than a first explanation. A centroid
+    that loses all its points stays where it is.
+    """
+    centres = _spread_out(points, weights, n_centres)
+    n_centres = len(centres)
+    group = _nearest(points, centres)
+    for _ in range(_MAX_STEPS):
+        mass = np.bincount(group, weights=weights, minlength=n_centres)
+        kept = mass > 0
+        for column, x in enumerate(points.T):
+            sums = np.bincount(group, weights=weights * x, minlength=n_centres)
+            centres[kept, column] = sums[kept] / mass[kept]
+        before, group = group, _nearest(points, centres)
+        if np.array_equal(before, group):
+            break
+    return centres
+
+
+def _spread_out(points: Floats, weights: Floats, n_centres: int) -> Floats:
+    """Greedy k-means++ (Arthur and Vassilvitskii 2007): points far from those chosen before.
+
+    Of a few candidates, drawn in proportion to weight times squared distance, the one that lowers
+    the total most is taken.
+    """
+    rng = np.random.default_rng(0)
+    n_candidates = 2 + int(np.log(n_centres))
+    norms = np.einsum("ij,ij->i", points, points)
+    rounding = 1e-14 * float(norms.max(initial=0.0))
+    distance = np.ones(len(points))  # the first centre is drawn by weight alone
+    chosen: list[int] = []
+    while len(chosen) < n_centres:
+        cumulative = np.cumsum(weights * distance)
+        if not cumulative[-1] > 0:  # every row that has a weight is a centre
+            break
+        drawn = np.searchsorted(cumulative, rng.random(n_candidates) * cumulative[-1], side="right")
+        candidates = np.minimum(drawn, len(points) - 1)
+        to_each = norms[:, None] + norms[candidates] - 2.0 * (points @ points[candidates].T)
+        to_each[to_each < rounding] = 0.0
+        nearer = np.minimum(distance[:, None], to_each) if chosen else to_each
+        best = int(np.argmin(weights @ nearer))
+        chosen.append(int(candidates[best]))
+        distance = nearer[:, best]
+    return points[chosen]
 
 
 def _nearest(points: Floats, targets: Floats) -> NDArray[np.intp]:
