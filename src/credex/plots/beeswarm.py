@@ -49,9 +49,7 @@ def draw(
     step = (float(np.ptp(np.append(finite, 0.0))) or 1.0) / 90
     sheet: Any = None
     n_pale = n_grey = 0
-    low, high = (
-        (-0.35, 1.0) if is_dark(ax) else (0.0, 1.1)
-    )  # no dots as dark or light as the ground
+    low, high = (-0.35, 1.0) if is_dark(ax) else (0.0, 1.1)  # never the ground's colour
     for y, i in enumerate(features):
         known = np.isfinite(mean[:, i])
         x, up = mean[known, i], y + _swarm(mean[known, i], step)

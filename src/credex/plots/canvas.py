@@ -188,7 +188,8 @@ def row_labels(ax: Axes, names: list[str]) -> None:
     if spec is not None:
         ratios = np.asarray(spec.get_gridspec().get_height_ratios(), dtype=float)
         share = float(ratios[list(spec.rowspan)].sum() / ratios.sum())
-    inches = share * figure.bbox.height / figure.dpi - 1.1  # title and caption take the rest
+    inches = share * figure.bbox.height / figure.dpi
+    inches = max(inches - 2.1, 0.45 * inches)  # title and caption take the rest
     size = float(np.clip(72 * inches / (1.25 * len(names)), 5.0, points("medium")))
     ax.set_yticks(range(len(names)), names, fontsize=size, **PLAIN)
 

@@ -97,5 +97,5 @@ def _headline(f: Any, *, met: bool) -> str:
     if not np.isfinite(f.queries):
         return f"Forecast: width {f.width} cannot be reached"
     price = "" if f.cost is None else f", at a price of {f.cost:,.4g}"
-    rows = f"{f.model_rows:,.0f} more model rows, about {duration(f.seconds)}{price}"
+    rows = f"{f.model_rows:,.0f} more model rows, {duration(f.seconds)}{price}"
     return f"Forecast: {rows}"

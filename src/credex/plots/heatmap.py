@@ -73,7 +73,7 @@ def draw(
     heading(ax, room, f"{batch[0].method}: importances of {n} rows{of}")
     words = [f"{len(names) - d} more features are not shown"] if d < len(names) else []
     words += [f"dots: the {formatting.percent(level)} interval includes 0"] * bool(rows.size)
-    caption(ax, room, "row", *([" · ".join(words)] if words else []), unit(batch[0]))
+    caption(ax, room, "row", " · ".join(words), unit(batch[0]))
     return ax
 
 

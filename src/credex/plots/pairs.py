@@ -83,20 +83,16 @@ def draw(
     power = number_axis(ax.xaxis, float(np.abs(ax.get_xlim()).max()))
     high = number_axis(ax.yaxis, float(np.abs(ax.get_ylim()).max()))
     ax.set_ylabel(f"{names[1]}: importance{formatting.times(high)}", **PLAIN)
-    p = formatting.chance(e.prob_greater(a, b, output=j))
-    more = "both are known exactly" if exact else f"P(|{names[0]}| > |{names[1]}|): {p}"
+    greater = formatting.chance(e.prob_greater(a, b, output=j))
+    more = "both are known exactly" if exact else f"P(|{names[0]}| > |{names[1]}|): {greater}"
     title(ax, 3.6 if own_figure else 1.5 * room, e, j, more)
-    dot = "dots: draws from it"
+    marks = f"shaded: 50 % and {formatting.percent(level)} of the posterior, dots: draws from it"
     caption(
         ax,
         room,
         f"{names[0]}: importance{formatting.times(power)}",
-        *(
-            []
-            if exact
-            else [f"shaded: 50 % and {formatting.percent(level)} of the posterior, {dot}"]
-        ),
-        *(["dashed: both equally large"] if diagonal else []),
+        "" if exact else marks,
+        "dashed: both equally large" if diagonal else "",
     )
     return ax
 

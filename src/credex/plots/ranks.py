@@ -40,9 +40,7 @@ def draw(e: ExplanationBase, output: Any, most: int, ax: Axes | None) -> Axes:
     view.check_known("rank the features")
     open_ = [e.names[i] for i in np.flatnonzero(~np.isfinite(view.upper - view.lower))]
     if open_:
-        msg = (
-            f"no query measured {open_[0]!r}, so its rank is open, and with it those of the others;"
-        )
+        msg = f"no query measured {open_[0]!r}: its rank is open, and so are those of the others;"
         raise InputError(f"{msg} plot.intervals() is for all")
     features, left_out = formatting.largest(e, view.output, check_count("most", most))
     n = len(features)

@@ -85,9 +85,8 @@ def draw(
         if len(x) < len(batch)
         else ""
     )
-    bars = f"bars: {formatting.percent(level)} intervals" + ", hollow: 0 is inside" * bool(
-        unclear.any()
-    )
+    bars = f"bars: {formatting.percent(level)} intervals"
+    bars += ", hollow: 0 is inside" if unclear.any() else ""
     caption(ax, room, f"{shown}{across}", f"{bars} · {unit(batch[0])}{lost}")
     return ax
 

@@ -74,10 +74,5 @@ def draw(
     heading(ax, room, f"{batch[0].method}: mean |importance| over {a.n_rows} rows{of}")
     footer = f"lines: {formatting.percent(level)} intervals; means are corrected for noise, which "
     footer = "" if exact.all() else footer + "would make them too large"
-    caption(
-        ax,
-        room,
-        f"mean |importance|{formatting.times(power)} ({unit(batch[0])})",
-        *([footer] if footer else []),
-    )
+    caption(ax, room, f"mean |importance|{formatting.times(power)} ({unit(batch[0])})", footer)
     return ax
