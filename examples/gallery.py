@@ -16,7 +16,9 @@ from matplotlib import pyplot as plt
 from PIL import Image
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PARTS = re.compile(r"^```python\n(?P<code>.*?)^```$|^!\[.*?\]\((?P<image>.*?)\)$", re.DOTALL | re.M)
+PARTS = re.compile(
+    r"^```python\n(?P<code>.*?)^```$|^!\[.*?\]\((?P<image>.*?)\)$", re.DOTALL | re.MULTILINE
+)
 
 
 def save(figure: Any, path: Path) -> None:
@@ -24,7 +26,9 @@ def save(figure: Any, path: Path) -> None:
     whole = BytesIO()
     figure.savefig(whole, dpi=110)
     path.parent.mkdir(exist_ok=True)
-    Image.open(whole).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(whole).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+        path, optimize=True
+    )
 
 
 def main() -> None:

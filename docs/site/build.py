@@ -26,6 +26,9 @@ OUTSIDE = {
 }
 """Files of the repository that are pages of the site, and where."""
 
+SHIM = "https://unpkg.com/iframe-worker/shim"
+"""Zensical's pages load this, so that search works in pages opened from disk; we have a copy."""
+
 PLACE = re.compile(r"^ *# pages of docs/ .*\n", re.MULTILINE)
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$`(?P<inline>.+?)`\$", re.DOTALL)
@@ -66,12 +69,18 @@ def _mathml(match: re.Match[str]) -> str:
     """Return a formula as MathML, which browsers draw without a script."""
     display = "block" if match["block"] else "inline"
     tex = html.unescape(match["block"] or match["inline"]).strip()
-    return convert(" ".join(tex.split()), display=display)
+    drawn = convert(" ".join(tex.split()), display=display)
+    return drawn if match["block"] else f"<span>{drawn}</span>"  # a line may begin with it
 
 
-def main() -> int:
-    """Build the site into site/."""
-    folder = ROOT / "build" / "site"
+def without_roles(page: str) -> str:
+    """Return a page without what is reStructuredText in docstrings: ``::`` and ``:meth:``."""
+    page = re.sub(r"<p>::</p>|:(?:meth|class|func|attr|mod):(?=<code>)", "", page)
+    return page.replace("::</p>", ":</p>")
+
+
+def build(folder: Path, site: Path) -> int:
+    """Build the pages prepared in ``folder`` into ``site``; return 0 if there was no warning."""
     config = prepare(folder)
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "-f", str(config)]
     style: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -81,11 +90,15 @@ def main() -> int:
     if built.returncode or doubts:  # what is wrong with a docstring is no issue for Zensical
         print(f"Not built: {len(doubts)} warnings, see above.")
         return built.returncode or 1
-    shutil.rmtree(ROOT / "site", ignore_errors=True)
-    shutil.move(folder / "site", ROOT / "site")
-    print("The site is in site/: open site/index.html.")
+    for page in (folder / "site").rglob("*.html"):
+        up = "../" * (len(page.relative_to(folder / "site").parts) - 1)
+        text = page.read_text(encoding="utf-8").replace(SHIM, f"{up or './'}site/iframe-worker.js")
+        page.write_text(without_roles(text), encoding="utf-8")
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.move(folder / "site", site)
+    print(f"The site is in {site.name}/: open {site.name}/index.html.")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build(ROOT / "build" / "site", ROOT / "site"))
