@@ -12,6 +12,7 @@ import credex
 from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
+OUTSIDE = ["CONTRIBUTING.md", "CHANGELOG.md", "realdata/README.md"]
 REFERENCE = ROOT / "docs" / "reference"
 
 
@@ -119,6 +120,15 @@ def test_every_public_name_is_in_the_reference():
     named = set(re.findall(r"::: credex\.(?:\w+\.)*(\w+)", text))
     named |= set(re.findall(r"\w+", "".join(re.findall(r"members: \[(.*?)\]", text))))
     assert set(credex.__all__) <= named
+
+
+@pytest.mark.parametrize("name", ["README.md", *OUTSIDE, "docs"])
+def test_links_between_files_hold_on_github(name):
+    files = [ROOT / name] if name.endswith(".md") else sorted((ROOT / name).rglob("*.md"))
+    for file in files:
+        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", file.read_text(encoding="utf-8")):
+            if not urlsplit(link).scheme:
+                assert (file.parent / unquote(link)).exists(), f"{file.name}: {link}"
 
 
 def test_the_gallery_shows_every_plot_in_small_files():

@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgb
 import credex as cx
 from credex.comparison import compare
 from credex.formatting import NEGATIVE, POSITIVE
-from credex.plots.canvas import SERIES
+from credex.plots.canvas import ON_DARK, SERIES
 from credex.posteriors import Belief
 
 HOSTILE = (
@@ -475,3 +475,24 @@ def test_plots_of_a_batch_need_rows_with_the_same_features():
         mixed.plot.beeswarm()
     with pytest.raises(cx.InputError, match="no explanation"):
         dataclasses.replace(BATCH, items=()).plot.summary()
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_a_series_fits_with_long_names_and_large_numbers(style):
+    signal = np.column_stack([np.sin(np.arange(48) / 9), np.cos(np.arange(48) / 5)]) * 1e6
+    domain = cx.Series(length=12, channels=["a channel with quite a long name", "$x_{2}$"])
+    shap = cx.BayesSHAP(lambda X: np.tanh(X[:, 12:24, 1].max(axis=1) / 1e6), domain)
+    e = shap.explain(signal, queries=40)
+    with plt.style.context(style):
+        grid = e.plot.series()
+        for ax in grid:
+            check_layout(ax)
+            bottom, top = ax.get_window_extent().intervaly
+            name = ax.yaxis.label.get_window_extent()
+            assert name.y0 > bottom - 12
+            assert name.y1 < top + 12  # beside its own axes only
+        assert "1,000,000" in [t.get_text() for t in grid[0].get_yticklabels()]
+        shaded = max(grid[2].patches, key=lambda p: p.get_facecolor()[3])
+        raises = e.mean[np.abs(e.mean).argmax()] > 0
+        light = (ON_DARK if style == "dark_background" else (POSITIVE, NEGATIVE))[not raises]
+        assert np.allclose(shaded.get_facecolor()[:3], to_rgb(light), atol=0.01)
