@@ -16,7 +16,8 @@ SUITE := --doctest-modules src/credex tests
 # What `make test-blas` repeats: every test whose numbers pass through BLAS.
 NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,compat models plots serve test_disk.py \
   test_engines.py test_experiments.py test_formatting.py test_html.py test_imports.py test_interop.py \
-  test_long_runs.py test_portfolio.py test_readme.py test_report.py test_report_page.py test_verdict.py)
+  test_long_runs.py test_portfolio.py test_readme.py test_report.py test_report_page.py test_site.py \
+  test_verdict.py)
 
 ifneq ($(origin PYTHON),file)
 ifneq ($(wildcard $(VENV)/.made),)
@@ -29,7 +30,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
+.PHONY: help demo demo-text test test-all test-blas check docs docs-code gallery clean paper pictures
 .PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
 .PHONY: peers peers-shapleig bench-interactions bench-image bench-deletion bench-photographs bench-text bench-scale
 
@@ -61,8 +62,14 @@ check: $(VENV)/.test ## lint, format and types only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.test-all ## run every Python block of README.md and docs/
+docs: $(VENV)/.docs ## build the documentation site into site/; a warning is an error
+	$(BIN)/python docs/site/build.py
+
+docs-code: $(VENV)/.test-all ## run every Python block of README.md and docs/
 	CREDEX_CI=1 $(PYTEST) tests/test_readme.py $(ARGS)
+
+gallery: $(VENV)/.docs ## draw the pictures of docs/gallery.md
+	$(BIN)/python -m examples.gallery
 
 bench-overhead: $(VENV)/.bench ## time per explanation against the floor, lime and shap
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead $(ARGS)
@@ -118,7 +125,7 @@ pictures: $(VENV)/.bench ## draw the pictures of docs/images.md
 	$(BIN)/python -m examples.images
 
 clean: ## remove .venv, .venv-peers, caches and build products
-	rm -rf $(VENV) $(PEERS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment, one stamp for each set of packages; a stamp older than the pins installs again.

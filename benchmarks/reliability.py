@@ -157,7 +157,7 @@ HEAD = [
     "of 50 %",
     "of 80 %",
     "of 99 %",
-    "mean width ÷ mean |φ|",
+    "mean width ÷ mean size",
     "mean queries",
 ]
 

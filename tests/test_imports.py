@@ -105,6 +105,37 @@ def test_importing_credex_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+FIRST = """
+import sys
+import numpy as np
+import credex as cx
+X = np.random.default_rng(0).normal(size=(200, 6))
+def f(rows):
+    return rows[:, 0] * rows[:, 1] + rows[:, 2]
+print(cx.{explainer}.explain({x}))
+print([m for m in {heavy} if m in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    ("explainer", "x"),
+    [
+        ("BayesSHAP(f, X)", "X[0]"),
+        ("BayesSHAP(f, X)", "X[0], queries=100, posterior='gp'"),
+        ("BayesLIME(f, X)", "X[0], queries=200"),
+        ("BayesSHAP(f, cx.Masks(6))", "queries=40"),
+    ],
+    ids=["table", "process", "lime", "masks"],
+)
+def test_a_first_explanation_imports_nothing_heavy(explainer, x):
+    """An array needs neither pandas nor scikit-learn, whose imports take a second or two."""
+    heavy = ["pandas", "sklearn", "matplotlib", "joblib", "tqdm", "scipy.stats"]
+    code = FIRST.format(explainer=explainer, x=x, heavy=heavy)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_every_sentence_of_the_paper_has_a_file():
     page = (SRC.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
     table = page[page.index("| the paper says | file |") : page.index("Rules that hold")]

@@ -136,6 +136,8 @@ class ExplainerBase(ABC):
             ``robust``, ``features``, ``selection``, ``kernel``, ``background_uncertainty``,
             ``batch_rows``, ``query_seconds``, ``concurrency``; see `credex.options.Options`.
 
+        Notes
+        -----
         With neither ``width``, ``queries`` nor ``stop``, the run ends when every interval is at
         most 20 % of the largest importance, or at the ceiling.
         """

@@ -176,7 +176,7 @@ def _cost(e: ExplanationBase, factor: float, row_cost: float | None) -> str:
         return ""
     share = max(more, 1.0) / max(e.n_queries, 1)
     rows, seconds = share * e.n_model_rows, share * e.seconds
-    words = f"about {_rounded(max(rows, 1.0))} more rows, {_duration(seconds)}"
+    words = f"about {_rounded(max(rows, 1.0))} more rows, {duration(seconds)}"
     return words if row_cost is None else f"{words}, at a price of {rows * row_cost:,.2g}"
 
 
@@ -185,7 +185,8 @@ def _rounded(x: float) -> str:
     return f"{round(x, 1 - math.floor(math.log10(x))):,.0f}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return seconds as ``2 s``, ``5 min`` or ``3 h``."""
     if seconds < 0.1:
         return "under 0.1 s"
     if seconds < 120:

@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgb
 import credex as cx
 from credex.comparison import compare
 from credex.formatting import NEGATIVE, POSITIVE
-from credex.plots.canvas import SERIES
+from credex.plots.canvas import ON_DARK, SERIES
 from credex.posteriors import Belief
 
 HOSTILE = (
@@ -33,20 +33,21 @@ NAMES = ("bmi", "s5", "bp", "age", "sex", "s1")
 MEAN = np.array([3.0, -2.0, 1.5, 0.2, -0.1, 0.0])
 SD = np.array([0.3, 0.4, 0.3, 0.4, 0.3, 0.2])
 GAME = cx.BayesSHAP(lambda m: m @ MEAN, cx.Masks(6, names=list(NAMES))).explain()
+GAME_OF_40 = cx.BayesSHAP(lambda m: m.sum(axis=1) * 1.0, cx.Masks(40)).explain(queries=120)
 
 
 def made(mean=MEAN, sd=SD, names=NAMES, *, values=None, queries=200, cov=0.0):
     mean = np.asarray(mean, dtype=float)
     scale = np.diag(np.broadcast_to(np.square(sd), len(mean))).astype(float)
     scale[0, 1] = scale[1, 0] = cov
-    estimate = dataclasses.replace(
-        GAME.estimate, belief=Belief(mean[:, None], scale[:, :, None], 60.0), exact=False
-    )
-    values = tuple(range(6)) if values is None else tuple(values)
-    instance = dataclasses.replace(GAME.instance, names=names, labels=names, feature_values=values)
-    history = dataclasses.replace(GAME.history, n_queries=queries, full=np.array([mean.sum()]))
+    belief = Belief(mean[:, None], scale[:, :, None], 60.0)
+    game = GAME if len(mean) == 6 else GAME_OF_40
+    estimate = dataclasses.replace(game.estimate, belief=belief, exact=not scale.any())
+    values = tuple(range(len(mean))) if values is None else tuple(values)
+    instance = dataclasses.replace(game.instance, names=names, labels=names, feature_values=values)
+    history = dataclasses.replace(game.history, n_queries=queries, full=np.array([mean.sum()]))
     return dataclasses.replace(
-        GAME, estimate=estimate, instance=instance, history=history, stop_reason="queries"
+        game, estimate=estimate, instance=instance, history=history, stop_reason="queries"
     )
 
 
@@ -151,6 +152,114 @@ def test_given_axes_are_used_at_400_pixels_and_in_the_dark(name):
     assert dict(mpl.rcParams) == before
     with pytest.raises(cx.InputError, match="matplotlib Axes"):
         PLOTS[name](E, BATCH, ax=fig)
+
+
+LONG = [f"monthly_instalment_as_share_of_income_{i}" if i % 3 == 0 else f"n{i}" for i in range(40)]
+MANY = np.random.default_rng(0).normal(size=40) * np.linspace(3, 0.01, 40)
+AWKWARD = {
+    "many": {"mean": MANY, "sd": 0.3, "names": tuple(LONG), "values": LONG[::-1]},
+    "tiny": {"mean": MEAN * 1e-7, "sd": 3e-8},
+    "huge": {"mean": MEAN * 1e9, "sd": 2e8},
+    "mixed": {"mean": [12345.0, -678.0, 9.0, 0.01, -0.5, 0.0], "sd": [200, 30, 2, 0.5, 0.4, 1e-3]},
+    "exact": {"sd": 0.0},
+    "unknown": {"sd": [0.3, 0.4, np.inf, 0.4, 0.3, 0.2]},
+}
+REFUSED = {
+    ("ranks", "unknown"): "its rank is open",
+    ("forecast", "unknown"): "too little was asked",
+    ("summary", "unknown"): "nothing is known of bp",
+    ("forecast", "exact"): "known exactly",
+}
+
+
+def awkward_batch(e, n=12):
+    factors = np.random.default_rng(1).normal(size=(n, len(e.names)))
+    beliefs = [Belief(e.belief.mean * f[:, None], e.belief.scale, 60.0) for f in factors]
+    rows = [
+        dataclasses.replace(e, estimate=dataclasses.replace(e.estimate, belief=b)) for b in beliefs
+    ]
+    return cx.Explanations(tuple(rows), n, 1, 1.0, "one by one")
+
+
+def awkward_plot(name, e, **kwargs):
+    other = dataclasses.replace(
+        e, estimate=dataclasses.replace(e.estimate, belief=awkward_batch(e)[0].belief)
+    )
+    if name == "trace":
+        early = dataclasses.replace(other.history, n_queries=20)
+        return e.plot.trace([dataclasses.replace(other, history=early)], **kwargs)
+    if name == "compare":
+        return e.plot.compare(other, names=("of March 2026, retrained", "b"), **kwargs)
+    if name == "forecast":
+        width = e.interval().width
+        target = float(width[np.isfinite(width)].max(initial=0.0)) / 7 or 1.0
+        f = dataclasses.replace(FORECAST, asked=e, width=target, high=90_000, seconds=1234.5)
+        return f.plot(**kwargs)
+    return PLOTS[name](e, awkward_batch(e), **kwargs)
+
+
+def words_of(ax):
+    return " ".join(t.get_text() for t in ax.texts).replace("\n", " ")
+
+
+@pytest.mark.parametrize("case", AWKWARD)
+@pytest.mark.parametrize("name", [p for p in PLOTS if p != "reliability"])
+def test_awkward_numbers_and_names_fit_also_at_400_pixels(name, case):
+    e = made(**AWKWARD[case])
+    if (name, case) in REFUSED:
+        with pytest.raises(cx.InputError, match=REFUSED[name, case]):
+            awkward_plot(name, e)
+        return
+    check_layout(awkward_plot(name, e))
+    with plt.style.context("dark_background"):
+        ax = plt.subplots(figsize=(5, 4), dpi=80, layout="constrained")[1]
+        check_layout(awkward_plot(name, e, ax=ax))
+        assert ax.get_position().height > 0.3  # words leave room for the picture
+
+
+def test_captions_speak_of_what_is_drawn_only():
+    unsure = made(sd=9.0)
+    assert "pale" in words_of(unsure.plot.waterfall())
+    assert "pale" not in words_of(certain().plot.waterfall())
+    assert "hollow" in words_of(unsure.plot.compare(OTHER))
+    assert "hollow" not in words_of(certain().plot.compare(made(sd=1e-3)))
+    for name, word in (("beeswarm", "pale"), ("scatter", "hollow"), ("heatmap", "dots")):
+        assert word in words_of(PLOTS[name](None, awkward_batch(unsure)))
+        assert word not in words_of(PLOTS[name](None, awkward_batch(certain())))
+    grey = "not a number"
+    assert grey not in words_of(BATCH.plot.beeswarm())
+    assert grey in words_of(batch(n=5, values=["pilot"] * 6).plot.beeswarm())
+    exact = made(sd=0.0)
+    assert "bands" not in words_of(awkward_plot("trace", exact))
+    assert "shaded" not in words_of(exact.plot.pairs())
+    assert "bands" in words_of(awkward_plot("trace", unsure))
+
+
+def certain():
+    """All intervals exclude zero, and those of the differences to `MEAN`, too."""
+    return made(mean=[4.0, -3.0, 4.5, 1.2, -1.1, 1.0], sd=1e-3)
+
+
+def test_areas_are_lighter_on_dark_backgrounds():
+    light = BATCH.plot.heatmap().images[0].get_array()
+    with plt.style.context("dark_background"):
+        dark = BATCH.plot.heatmap().images[0].get_array()
+    assert (dark[..., :3] @ [0.3, 0.59, 0.11]).min() > (light[..., :3] @ [0.3, 0.59, 0.11]).max()
+
+
+def test_powers_of_ten_stand_above_the_numbers():
+    e = made(**AWKWARD["huge"])
+    for ax in (awkward_plot("compare", e), awkward_plot("summary", e)):
+        assert any("×10⁹" in t.get_text() for t in ax.texts)
+        assert "×10⁹" in ax.get_xlabel()
+
+
+def test_differences_that_are_unknown_or_exact_are_said_so():
+    unknown = [t.get_text() for t in awkward_plot("compare", made(**AWKWARD["unknown"])).texts]
+    assert "?" in unknown
+    exact = [t.get_text() for t in awkward_plot("compare", made(sd=0.0)).texts]
+    assert "1" in exact
+    assert ">0.99" not in exact
 
 
 def test_intervals_are_where_the_numbers_are():
@@ -366,3 +475,24 @@ def test_plots_of_a_batch_need_rows_with_the_same_features():
         mixed.plot.beeswarm()
     with pytest.raises(cx.InputError, match="no explanation"):
         dataclasses.replace(BATCH, items=()).plot.summary()
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_a_series_fits_with_long_names_and_large_numbers(style):
+    signal = np.column_stack([np.sin(np.arange(48) / 9), np.cos(np.arange(48) / 5)]) * 1e6
+    domain = cx.Series(length=12, channels=["a channel with quite a long name", "$x_{2}$"])
+    shap = cx.BayesSHAP(lambda X: np.tanh(X[:, 12:24, 1].max(axis=1) / 1e6), domain)
+    e = shap.explain(signal, queries=40)
+    with plt.style.context(style):
+        grid = e.plot.series()
+        for ax in grid:
+            check_layout(ax)
+            bottom, top = ax.get_window_extent().intervaly
+            name = ax.yaxis.label.get_window_extent()
+            assert name.y0 > bottom - 12
+            assert name.y1 < top + 12  # beside its own axes only
+        assert "1,000,000" in [t.get_text() for t in grid[0].get_yticklabels()]
+        shaded = max(grid[2].patches, key=lambda p: p.get_facecolor()[3])
+        raises = e.mean[np.abs(e.mean).argmax()] > 0
+        light = (ON_DARK if style == "dark_background" else (POSITIVE, NEGATIVE))[not raises]
+        assert np.allclose(shaded.get_facecolor()[:3], to_rgb(light), atol=0.01)

@@ -15,15 +15,17 @@ import click
 import numpy as np
 
 from credex.batch import check_jobs
+from credex.batch_folder import MANIFEST
 from credex.cli import options as opt
 from credex.cli.engines import engine
 from credex.cli.session import Session
-from credex.disk import MANIFEST, SavedBatch, explain_to_folder
+from credex.disk import explain_to_folder
 from credex.errors import InputError, OutputError, check_count
 from credex.explanation import Explanation
 from credex.models import HttpModel
 from credex.options import Options
 from credex.portfolio import Work
+from credex.saved_batch import SavedBatch
 from credex.stopping import Goals, split_call
 
 __all__ = ["COMMANDS", "as_json", "cost", "explained", "say"]

@@ -11,9 +11,9 @@ import click
 from credex.cli import options as opt
 from credex.cli.commands import progress, say
 from credex.cli.session import Session
-from credex.disk import read_batch
 from credex.errors import InputError, OutputError
 from credex.explanation import Explanation
+from credex.saved_batch import read_batch
 
 __all__ = ["COMMANDS"]
 

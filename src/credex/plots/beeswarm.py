@@ -11,7 +11,16 @@ from credex import formatting
 from credex.aggregate import largest
 from credex.cells import as_float
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import LUMA, PLAIN, axes, caption, drawable, heading, unit, value_axis
+from credex.plots.canvas import (
+    axes,
+    caption,
+    drawable,
+    heading,
+    is_dark,
+    row_labels,
+    unit,
+    value_axis,
+)
 from credex.typing import Floats
 
 if TYPE_CHECKING:
@@ -32,8 +41,6 @@ def draw(
     ax: Axes | None,
 ) -> Axes:
     """Draw the swarm; see `credex.plots.BatchPlots.beeswarm`."""
-    from matplotlib.colors import to_rgba
-
     names, mean, unclear, features, level = largest(batch, output, most, level)
     values = np.array([[as_float(v) for v in e.feature_values] for e in batch])
     own_figure = ax is None
@@ -41,8 +48,8 @@ def draw(
     finite = mean[:, features][np.isfinite(mean[:, features])]
     step = (float(np.ptp(np.append(finite, 0.0))) or 1.0) / 90
     sheet: Any = None
-    dark = np.array(to_rgba(ax.get_facecolor())[:3]) @ LUMA < 0.5
-    low, high = (-0.35, 1.0) if dark else (0.0, 1.1)  # no dots as dark or light as the ground
+    n_pale = n_grey = 0
+    low, high = (-0.35, 1.0) if is_dark(ax) else (0.0, 1.1)  # never the ground's colour
     for y, i in enumerate(features):
         known = np.isfinite(mean[:, i])
         x, up = mean[known, i], y + _swarm(mean[known, i], step)
@@ -50,6 +57,7 @@ def draw(
         sure = ~unclear[known, i]
         style: dict[str, Any] = {"cmap": COLOURS, "vmin": low, "vmax": high, "s": 17, "zorder": 3}
         blank = np.isnan(shade)
+        n_pale, n_grey = n_pale + int((~sure).sum()), n_grey + int(blank.sum())
         for certain in (False, True):
             here = sure == certain
             colour, alpha = here & ~blank, 1.0 if certain else 0.3
@@ -57,23 +65,21 @@ def draw(
             grey = here & blank
             ax.scatter(x[grey], up[grey], color=formatting.NEUTRAL, s=17, alpha=alpha, lw=0)
     labels = [drawable(formatting.shorten(names[i], longest)) for i in features]
-    ax.set_yticks(range(len(features)), labels, **PLAIN)
+    row_labels(ax, labels)
     ax.set_ylim(len(features) - 0.4, -0.6)
     power = value_axis(ax, finite)
     if own_figure and sheet is not None:
         _colour_bar(ax, sheet)
     of = formatting.output_name(batch[0], output)
     heading(ax, room, f"{batch[0].method}: importances of {len(batch)} rows{of}")
-    left = (
-        f"{len(names) - len(features)} more features are not shown · " if most < len(names) else ""
-    )
-    pale = f"{left}pale: the {formatting.percent(level)} interval includes 0 · colour: the "
-    caption(
-        ax,
-        room,
-        f"importance{formatting.times(power)} ({unit(batch[0])})",
-        f"{pale}feature's value, grey: not a number",
-    )
+    words = []
+    if len(features) < len(names):
+        words.append(f"{len(names) - len(features)} more features are not shown")
+    if n_pale:
+        words.append(f"pale: the {formatting.percent(level)} interval includes 0")
+    words.append("colour: the feature's value" + (", grey: not a number" if n_grey else ""))
+    label = f"importance{formatting.times(power)} ({unit(batch[0])})"
+    caption(ax, room, label, " · ".join(words))
     return ax
 
 

@@ -17,7 +17,7 @@ from credex.typing import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_LABEL = 36
+MAX_LABEL = 30
 """Longest label, in columns of text, of a figure of our own."""
 
 ROOM = 4.0
@@ -39,9 +39,25 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's colours, for up to six features beside each other."""
 
 
+ON_DARK = ("#f0914e", "#56b4e9")
+"""A light orange and Okabe and Ito's sky blue, for areas on dark backgrounds."""
+
+
 def sign_colour(mean: float) -> str:
     """Orange for what raises the prediction, blue for what lowers it."""
     return formatting.POSITIVE if mean > 0 else formatting.NEGATIVE
+
+
+def is_dark(ax: Axes) -> bool:
+    """Say whether the axes have a dark background."""
+    from matplotlib.colors import to_rgba
+
+    return bool(np.array(to_rgba(ax.get_facecolor())[:3]) @ LUMA < 0.5)
+
+
+def shades(ax: Axes) -> tuple[str, str]:
+    """Colours for areas, of what raises and what lowers: light ones on a dark background."""
+    return ON_DARK if is_dark(ax) else (formatting.POSITIVE, formatting.NEGATIVE)
 
 
 def ink() -> Any:
@@ -67,7 +83,7 @@ def axes(ax: Axes | None, width: float, height: float) -> tuple[Axes, float, int
         msg = f"ax must be matplotlib Axes, for example of plt.subplots(); got {type(ax).__name__}"
         raise InputError(msg)
     inches = _cell_width(ax)
-    return ax, 0.6 * inches, columns(0.4 * inches, "medium")
+    return ax, 0.56 * inches, columns(0.38 * inches, "medium")
 
 
 def label(e: ExplanationBase, i: int, max_columns: int) -> str:
@@ -134,8 +150,11 @@ def heading(ax: Axes, inches: float, *lines: str) -> None:
 
 
 def caption(ax: Axes, inches: float, label: str, *more: str) -> None:
-    """Write the label of the horizontal axis and, in smaller type below it, ``more`` lines."""
-    lines = [textwrap.fill(drawable(line), columns(inches, "small")) for line in more]
+    """Write the label of the horizontal axis and, in smaller type below it, ``more`` lines.
+
+    Empty lines are left out.
+    """
+    lines = [textwrap.fill(drawable(line), columns(inches, "small")) for line in more if line]
     words = textwrap.fill(drawable(label), columns(inches, "medium"))
     below = "\n".join(lines)
     gap = "\n" * (below.count("\n") + 1) if below else ""  # the label keeps the place free
@@ -160,6 +179,19 @@ def unit(e: ExplanationBase) -> str:
     if e.method == "BayesLIME":
         words += ", " + " or ".join(dict.fromkeys(e.units))
     return words
+
+
+def row_labels(ax: Axes, names: list[str]) -> None:
+    """Write names beside the rows 0, 1, …, in smaller letters if the axes are low."""
+    figure: Any = ax.figure
+    share, spec = ax.get_position().height, ax.get_subplotspec()
+    if spec is not None:
+        ratios = np.asarray(spec.get_gridspec().get_height_ratios(), dtype=float)
+        share = float(ratios[list(spec.rowspan)].sum() / ratios.sum())
+    inches = share * figure.bbox.height / figure.dpi
+    inches = max(inches - 2.1, 0.45 * inches)  # title and caption take the rest
+    size = float(np.clip(72 * inches / (1.25 * len(names)), 5.0, points("medium")))
+    ax.set_yticks(range(len(names)), names, fontsize=size, **PLAIN)
 
 
 def bare(ax: Axes) -> None:

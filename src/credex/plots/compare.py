@@ -11,13 +11,13 @@ from credex.comparison import compare
 from credex.errors import check_count
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import (
-    PLAIN,
     axes,
     beside,
     caption,
     drawable,
     heading,
     mark,
+    row_labels,
     sign_colour,
     unit,
     value_axis,
@@ -56,7 +56,7 @@ def draw(
         mark(ax, y, c.difference[i], ends, inner, colour=colour, unclear=unclear)
     words = [drawable(formatting.shorten(c.names[i], longest)) for i in shown]
     more = [f"… and {left_out} more"] if left_out else []
-    ax.set_yticks(range(n_lines), words + more, **PLAIN)
+    row_labels(ax, words + more)
     ax.set_ylim(n_lines - 0.4, -1.2 if own_figure else -0.6)
     ends_ = np.stack([c.difference, c.lower, c.upper])[:, shown]
     power = value_axis(ax, ends_)
@@ -66,7 +66,11 @@ def draw(
         finite = halves[np.isfinite(halves) & (halves > 0)]
         peak = float(np.abs(ends_[np.isfinite(ends_)]).max(initial=0.0))
         places = formatting.decimals(float(np.median(finite)) if finite.size else 0.0, peak)
-        values = ["difference", *(formatting.number(x, places) for x in ends_[0])]
+        values = [f"difference{formatting.times(power)}"]
+        values += [
+            formatting.number(x if np.isfinite(end) else np.nan, places)
+            for x, end in zip(ends_[0], ends_[1], strict=True)
+        ]
         between = [f"{formatting.percent(c.level)} interval"]
         between += [
             f"{formatting.number(lo, places)} … {formatting.number(hi, places)}"
@@ -74,17 +78,22 @@ def draw(
             else "exact"
             for lo, hi in ends_[1:].T
         ]
-        chance = ["P(sign)", *(formatting.chance(c.probability[i]) for i in shown)]
+        exact = ends_[1] == ends_[2]
+        chance = ["P(sign)"]
+        chance += [
+            formatting.chance(c.probability[i]) if not known else "1" if c.difference[i] else "–"
+            for i, known in zip(shown, exact, strict=True)
+        ]
         beside(ax, [values, between, chance])
     first, second = (formatting.shorten(n, 30) for n in names)
     n_real = int(c.real.sum())
     said = f"{n_real} of {len(c.names)} differences are real at {formatting.percent(c.level)}"
     heading(ax, room, f"{a.method}: {first} − {second}", said)
-    caption(
-        ax,
-        room,
-        f"difference of importances{formatting.times(power)} ({unit(a)})",
-        f"hollow: the {formatting.percent(c.level)} interval includes 0 · thick: 50 % · the runs "
-        "are taken to be independent",
-    )
+    ranges = c.lower[shown] < c.upper[shown]
+    words = []
+    if np.any(ranges & ~c.real[shown]):
+        words.append(f"hollow: the {formatting.percent(c.level)} interval includes 0")
+    words += ["thick: 50 %"] * bool(ranges.any()) + ["the runs are taken to be independent"]
+    label = f"difference of importances{formatting.times(power)} ({unit(a)})"
+    caption(ax, room, label, " · ".join(words))
     return ax

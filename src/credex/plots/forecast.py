@@ -11,6 +11,7 @@ from credex.errors import InputError
 from credex.estimators.forecast import Forecast
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import PLAIN, axes, caption, heading, ink
+from credex.verdict import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +31,8 @@ def draw(e: ExplanationBase, f: Forecast, ax: Axes | None) -> Axes:
         raise InputError("too little was asked to draw a forecast; give more seed_queries")
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     now, target = float(width[worst]), float(limits[worst[1]])
+    if not now > 0:
+        raise InputError("there is nothing to forecast: every importance is known exactly")
     ax, room, _ = axes(ax, 5.8, 3.8)
     n = float(e.n_queries)
     colour = formatting.NEGATIVE
@@ -44,7 +47,7 @@ def draw(e: ExplanationBase, f: Forecast, ax: Axes | None) -> Axes:
         ax.annotate(
             words,
             (n + f.queries, target),
-            xytext=(0, -9),
+            xytext=(0, -19),
             textcoords="offset points",
             fontsize="small",
             ha="center",
@@ -63,10 +66,10 @@ def draw(e: ExplanationBase, f: Forecast, ax: Axes | None) -> Axes:
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(0.8 * n, right)
-    ax.set_ylim(0.5 * min(now, target), 1.7 * max(now, target))
+    ax.set_ylim(0.4 * min(now, target), 1.7 * max(now, target))
     ax.axhline(target, color=ink(), lw=1, ls=(0, (4, 3)), alpha=0.7)
     ax.annotate(
-        f"width asked for: {target:g}",
+        f"width asked for: {target:.3g}",
         (0.01, target),
         xytext=(0, -4),
         xycoords=ax.get_yaxis_transform(),
@@ -76,7 +79,8 @@ def draw(e: ExplanationBase, f: Forecast, ax: Axes | None) -> Axes:
         fontsize="small",
     )
     for axis, form in ((ax.xaxis, "{x:,.0f}"), (ax.yaxis, "{x:g}")):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 40 * low else (1.0,)))
         axis.set_major_formatter(StrMethodFormatter(form))
         axis.set_minor_formatter(NullFormatter())
     ax.grid(visible=False)
@@ -93,5 +97,5 @@ def _headline(f: Any, *, met: bool) -> str:
     if not np.isfinite(f.queries):
         return f"Forecast: width {f.width} cannot be reached"
     price = "" if f.cost is None else f", at a price of {f.cost:,.4g}"
-    rows = f"{f.model_rows:,.0f} more model rows, about {f.seconds:.2g} s{price}"
+    rows = f"{f.model_rows:,.0f} more model rows, {duration(f.seconds)}{price}"
     return f"Forecast: {rows}"

@@ -11,7 +11,19 @@ from credex import formatting
 from credex.aggregate import largest
 from credex.cells import display
 from credex.explanation_base import ExplanationBase
-from credex.plots.canvas import PLAIN, axes, bare, caption, drawable, heading, ink, unit
+from credex.plots.canvas import (
+    PLAIN,
+    axes,
+    bare,
+    caption,
+    drawable,
+    heading,
+    ink,
+    number_axis,
+    row_labels,
+    shades,
+    unit,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,16 +49,15 @@ def draw(
     phi = mean[:, features].T
     peak = float(np.abs(phi[np.isfinite(phi)]).max(initial=0.0)) or 1.0
     strength = np.nan_to_num(np.abs(phi) / peak) ** 0.8
-    colours = np.where(
-        (phi > 0)[..., None], to_rgb(formatting.POSITIVE), to_rgb(formatting.NEGATIVE)
-    )
+    raises, lowers = map(to_rgb, shades(ax))
+    colours = np.where((phi > 0)[..., None], raises, lowers)
     ax.imshow(np.dstack([colours, strength]), aspect="auto", interpolation="nearest")
     # A doubtful cell has a dot, whose size follows the room there is.
     rows, cols = np.nonzero(unclear[:, features].T)
     dot = float(np.clip(250 / max(n, 1), 0.6, 3.0))
     ax.plot(cols, rows, ls="", marker=".", ms=dot, mew=0, color=ink(), alpha=0.65)
     labels = [drawable(formatting.shorten(names[i], longest)) for i in features]
-    ax.set_yticks(range(d), labels, **PLAIN)
+    row_labels(ax, labels)
     if n <= MAX_NAMED:
         said = [display(i if e.label is None else e.label) for i, e in enumerate(batch)]
         words = [drawable(formatting.shorten(s, 12)) for s in said]
@@ -60,14 +71,9 @@ def draw(
         _colour_bar(ax, peak, power)
     of = formatting.output_name(batch[0], output)
     heading(ax, room, f"{batch[0].method}: importances of {n} rows{of}")
-    left = f"{len(names) - d} more features are not shown · " if d < len(names) else ""
-    caption(
-        ax,
-        room,
-        "row",
-        f"{left}dots: the {formatting.percent(level)} interval includes 0",
-        unit(batch[0]),
-    )
+    words = [f"{len(names) - d} more features are not shown"] if d < len(names) else []
+    words += [f"dots: the {formatting.percent(level)} interval includes 0"] * bool(rows.size)
+    caption(ax, room, "row", " · ".join(words), unit(batch[0]))
     return ax
 
 
@@ -78,9 +84,8 @@ def _colour_bar(ax: Axes, peak: float, power: int) -> None:
 
     ground = np.array(to_rgb(ax.get_facecolor()))
     shares = np.linspace(-1, 1, 129)
-    tints = np.where(
-        (shares > 0)[:, None], to_rgb(formatting.POSITIVE), to_rgb(formatting.NEGATIVE)
-    )
+    raises, lowers = map(to_rgb, shades(ax))
+    tints = np.where((shares > 0)[:, None], raises, lowers)
     opacity = (np.abs(shares) ** 0.8)[:, None]
     colours = ListedColormap((ground * (1 - opacity) + tints * opacity).tolist())
     limit = peak / 10.0**power
@@ -88,6 +93,7 @@ def _colour_bar(ax: Axes, peak: float, power: int) -> None:
     bar = figure.colorbar(
         ScalarMappable(Normalize(-limit, limit), colours), ax=ax, aspect=30, pad=0.02
     )
+    number_axis(bar.ax.yaxis, limit)
     bar.set_label(f"importance{formatting.times(power)}", fontsize="small")
     bar.ax.tick_params(labelsize="small")
     bar.outline.set_visible(False)

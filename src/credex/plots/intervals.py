@@ -11,12 +11,12 @@ from credex.errors import check_count
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
 from credex.plots.canvas import (
-    PLAIN,
     axes,
     beside,
     caption,
     label,
     mark,
+    row_labels,
     sign_colour,
     title,
     unit,
@@ -40,7 +40,7 @@ def draw(
     _rows(ax, e, view, features)
     more = [f"… and {left_out} more"] if left_out else []
     names = [label(e, i, longest) for i in features]
-    ax.set_yticks(range(n_lines), names + more, **PLAIN)
+    row_labels(ax, names + more)
     ax.set_ylim(n_lines - 0.4, -1.2 if own_figure else -0.6)
     power = value_axis(ax, np.stack([view.mean, view.lower, view.upper])[:, features])
     if np.isnan(view.mean[features]).all():

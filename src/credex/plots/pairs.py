@@ -11,13 +11,14 @@ from credex.cells import clean
 from credex.errors import InputError, check_level
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import (
-    LUMA,
     PLAIN,
     axes,
     caption,
+    columns,
     drawable,
     ink,
     number_axis,
+    shades,
     title,
 )
 from credex.posteriors.student import root
@@ -40,7 +41,6 @@ def draw(
     ax: Axes | None,
 ) -> Axes:
     """Draw the joint posterior; see `credex.plots.Plots.pairs`."""
-    from matplotlib.colors import to_rgba
     from scipy.special import fdtri
 
     j = e._output(output)  # noqa: SLF001 - outputs are named as in the explanation's methods
@@ -51,8 +51,8 @@ def draw(
         raise InputError("too little was asked to draw this posterior; go on with refine()")
     own_figure = ax is None
     ax, room, _ = axes(ax, 4.8, 4.9)
-    dark = np.array(to_rgba(ax.get_facecolor())[:3]) @ LUMA < 0.5
-    colour = "#56b4e9" if dark else formatting.NEGATIVE
+    colour = shades(ax)[1]
+    exact = not scale.any()
     shape = root(scale)
     turn = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(turn), np.sin(turn)])
@@ -78,19 +78,21 @@ def draw(
     diagonal = _frame(ax, rings[level])
     ax.plot(*(mean[:, None] + dots.T), ls="", marker=".", ms=2.5, color=ink(), alpha=0.35, zorder=3)
     ax.plot(*mean[:, None], marker="+", ms=12, mew=2, color=ink(), ls="", zorder=4)
-    names = [drawable(formatting.shorten(clean(e.names[i]), 36)) for i in (a, b)]
+    longest = 30 if own_figure else columns(0.7 * room, "medium")
+    names = [drawable(formatting.shorten(clean(e.names[i]), longest)) for i in (a, b)]
     power = number_axis(ax.xaxis, float(np.abs(ax.get_xlim()).max()))
     high = number_axis(ax.yaxis, float(np.abs(ax.get_ylim()).max()))
     ax.set_ylabel(f"{names[1]}: importance{formatting.times(high)}", **PLAIN)
-    p = e.prob_greater(a, b, output=j)
-    more = f"P(|{names[0]}| > |{names[1]}|): {formatting.chance(p)}"
+    greater = formatting.chance(e.prob_greater(a, b, output=j))
+    more = "both are known exactly" if exact else f"P(|{names[0]}| > |{names[1]}|): {greater}"
     title(ax, 3.6 if own_figure else 1.5 * room, e, j, more)
+    marks = f"shaded: 50 % and {formatting.percent(level)} of the posterior, dots: draws from it"
     caption(
         ax,
         room,
         f"{names[0]}: importance{formatting.times(power)}",
-        f"shaded: 50 % and {formatting.percent(level)} of the posterior, dots: draws from it",
-        *(["dashed: both equally large"] if diagonal else []),
+        "" if exact else marks,
+        "dashed: both equally large" if diagonal else "",
     )
     return ax
 
@@ -117,7 +119,9 @@ def _frame(ax: Axes, ring: Floats) -> bool:
     """
     from matplotlib.ticker import MaxNLocator
 
-    span = max(float(np.ptp(ring, axis=1).max()), 1e-12 + 1e-6 * float(np.abs(ring).max()))
+    # Two exact values have no extent: a tenth of their size is shown around them.
+    extent, size = float(np.ptp(ring, axis=1).max()), float(np.abs(ring).max())
+    span = extent if extent > 1e-9 * size else 0.1 * size or 1.0
     setters: tuple[Any, Any] = (ax.set_xlim, ax.set_ylim)
     for set_limits, values in zip(setters, ring, strict=True):
         middle = (values.min() + values.max()) / 2

@@ -41,7 +41,7 @@ def draw(curve: Floats, verdict: str, size: str, level: float, ax: Axes | None) 
     ax.set_ylim(start, 1.01)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    ax.set_ylabel("share of intervals that hold the reference value", **PLAIN)
+    ax.set_ylabel("measured coverage", **PLAIN)
     ax.set_box_aspect(1)
     ax.grid(visible=False)
     ax.spines[["right", "top"]].set_visible(False)

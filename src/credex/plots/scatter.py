@@ -40,6 +40,8 @@ def draw(
     ax: Axes | None,
 ) -> Axes:
     """Draw the points; see `credex.plots.BatchPlots.scatter`."""
+    from matplotlib.ticker import MaxNLocator
+
     names, mean, _, j = stacked(batch, output)
     level = batch[0].level if level is None else level
     i = int(np.argmax(np.nanmean(np.abs(mean), axis=0)))
@@ -72,6 +74,7 @@ def draw(
         ax.set_xticks(range(len(kinds)), words, **PLAIN)
         ax.set_xlim(-0.6, len(kinds) - 0.4)
     else:
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
         across = formatting.times(number_axis(ax.xaxis, float(np.abs(x).max())))
     ax.grid(visible=False)
     ax.spines[["right", "top"]].set_visible(False)
@@ -82,7 +85,8 @@ def draw(
         if len(x) < len(batch)
         else ""
     )
-    bars = f"bars: {formatting.percent(level)} intervals, hollow: 0 is inside"
+    bars = f"bars: {formatting.percent(level)} intervals"
+    bars += ", hollow: 0 is inside" if unclear.any() else ""
     caption(ax, room, f"{shown}{across}", f"{bars} · {unit(batch[0])}{lost}")
     return ax
 

@@ -11,7 +11,7 @@ from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
 from credex.formatting import View
-from credex.plots.canvas import PLAIN, ROOM, sign_colour, title
+from credex.plots.canvas import PLAIN, ROOM, number_axis, shades, sign_colour, title
 from credex.typing import Floats
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FAINT = 0.02
 """Segments below this share of the largest importance are left blank."""
+
+MAX_NAME = 18
+"""Longest name of a channel, in columns of text: the height of its axes."""
 
 SHADE = 0.55
 """Opacity of the shading behind the largest importance."""
@@ -54,6 +57,8 @@ def draw(e: ExplanationBase, output: Any, level: float | None) -> Any:
     ends = [edge for ax in importances for edge in ax.get_ylim()]
     for ax in importances:  # one scale for all, or a small importance would look like a large one
         ax.set_ylim(min(ends), max(ends))
+        power = number_axis(ax.yaxis, float(np.abs(ends).max()))
+        _dress(ax, f"importance{formatting.times(power)}")
     title(grid[0], ROOM, e, view.output, formatting.prediction(e, view.output)[1])
     words = [f"{e.n_queries:,} queries", f"{formatting.percent(view.level)} intervals"]
     if view.unclear.any():
@@ -75,14 +80,16 @@ def _channel(
         if not np.isfinite(mean) or abs(mean) <= FAINT * peak:
             continue
         hatched |= bool(unclear)
-        shade = (sign_colour(mean), SHADE * abs(mean) / peak)
+        shade = (shades(ax)[0 if mean > 0 else 1], SHADE * abs(mean) / peak)
         hatch = "///" if unclear else None
         ax.axvspan(a - 0.5, b - 0.5, facecolor=shade, edgecolor=(ink, 0.3), hatch=hatch, lw=0)
     ax.plot(np.arange(len(values)), values, color=ink, lw=1.3)
     for a, _ in bounds[1:]:
         ax.axvline(a - 0.5, color=ink, lw=0.6, alpha=0.25)
     ax.set_xlim(-0.5, len(values) - 0.5)
-    _dress(ax, formatting.shorten(clean(name), 24))
+    known = np.abs(values[np.isfinite(values)])
+    power = number_axis(ax.yaxis, float(known.max(initial=0.0)) or 1.0)
+    _dress(ax, formatting.shorten(clean(name), MAX_NAME) + formatting.times(power))
     return hatched
 
 
@@ -99,7 +106,6 @@ def _importances(ax: Axes, bounds: list[list[int]], numbers: Floats) -> None:
         ax.plot([middle, middle], [lower, upper], color=colour, lw=1.6)
         face = ax.get_facecolor() if unclear else colour
         ax.plot([middle], [mean], marker="o", ms=6, mec=colour, mfc=face, mew=1.4, ls="")
-    _dress(ax, "importance")
 
 
 def _dress(ax: Axes, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from credex.plots.canvas import (
     caption,
     drawable,
     ink,
+    is_dark,
     number_axis,
     title,
     unit,
@@ -49,19 +50,20 @@ def draw(
     upper = np.stack([i.upper[features, j] for i in found])
     ax, room, _ = axes(ax, 6.2, 4.0)
     ax.axhline(0.0, color=ink(), lw=0.9, alpha=0.6, zorder=1)
-    for f, colour in enumerate(SERIES[: len(features)]):
+    colours = SERIES if not is_dark(ax) else SERIES[-1:] + SERIES[1:-1] + SERIES[:1]
+    for f, colour in enumerate(colours[: len(features)]):
         ax.fill_between(n, lower[:, f], upper[:, f], color=colour, alpha=0.18, lw=0, zorder=2)
         ax.plot(n, mean[:, f], color=colour, lw=1.8, marker=".", ms=6, zorder=3)
     _scale(ax, n, lower, upper)
     names = [drawable(formatting.shorten(clean(e.names[i]), 24)) for i in features]
-    _names_beside(ax, names, mean[-1])
+    _names_beside(ax, names, mean[-1], colours)
     power = number_axis(ax.yaxis, float(np.abs(ax.get_ylim()).max()))
     ax.set_ylabel(f"importance{formatting.times(power)}", **PLAIN)
     ax.grid(visible=False)
     ax.spines[["right", "top"]].set_visible(False)
     title(ax, room, e, j)
-    band = f"bands: {formatting.percent(level)} intervals · {unit(e)} · {formatting.ending(e)}"
-    caption(ax, room, "queries", band)
+    band = [f"bands: {formatting.percent(level)} intervals"] if np.any(upper > lower) else []
+    caption(ax, room, "queries", " · ".join([*band, unit(e), formatting.ending(e)]))
     return ax
 
 
@@ -100,7 +102,7 @@ def _scale(ax: Axes, n: Any, lower: Any, upper: Any) -> None:
     ax.set_ylim(ends.min() - margin, ends.max() + margin)
 
 
-def _names_beside(ax: Axes, names: list[str], last: Any) -> None:
+def _names_beside(ax: Axes, names: list[str], last: Any, colours: Sequence[str]) -> None:
     """Write the names to the right of the curves' ends, apart from each other."""
     low, high = ax.get_ylim()
     gap = 0.065 * (high - low)
@@ -109,7 +111,7 @@ def _names_beside(ax: Axes, names: list[str], last: Any) -> None:
     for before, i in pairwise(order):
         places[i] = max(places[i], places[before] + gap)
     places -= max(float(places.max()) - (high - gap / 2), 0.0)
-    for name, y, colour in zip(names, places, SERIES, strict=False):
+    for name, y, colour in zip(names, places, colours, strict=False):
         ax.annotate(
             name,
             xy=(1.0, y),

@@ -12,12 +12,12 @@ from credex.explanation_base import ExplanationBase
 from credex.formatting import View
 from credex.options import LINKS
 from credex.plots.canvas import (
-    PLAIN,
     axes,
     beside,
     caption,
     ink,
     label,
+    row_labels,
     sign_colour,
     title,
     value_axis,
@@ -64,7 +64,7 @@ def draw(e: ExplanationBase, output: Any, most: int, level: float | None, ax: Ax
             ax.plot([before, before], [y + 0.32, y + 0.68], color=ink(), lw=0.8, alpha=0.4)
         ends += [before, at - half, at + half] if np.isfinite(half) else [before]
         at = before
-    ax.set_yticks(range(len(steps)), names, **PLAIN)
+    row_labels(ax, names)
     ax.set_ylim(len(steps) - 0.4, -1.2 if own_figure else -0.6)
     power = value_axis(ax, np.array(ends), zero=False)
     for x in (start, end):
@@ -72,8 +72,9 @@ def draw(e: ExplanationBase, output: Any, most: int, level: float | None, ax: Ax
     if own_figure:
         _numbers(ax, steps, view.level)
     title(ax, room, e, j, f"from {formatting.prediction(e, j)[1]}")
-    whiskers = "" if e.exact else f"whiskers: {formatting.percent(view.level)} intervals, pale: "
-    whiskers += "" if e.exact else "the interval includes 0 · "
+    whiskers = "" if e.exact else f"whiskers: {formatting.percent(view.level)} intervals"
+    pale = any(half > abs(step) for step, half in steps)
+    whiskers += f"{', pale: the interval includes 0' * pale} · " if whiskers else ""
     caption(
         ax,
         room,
