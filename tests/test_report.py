@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import credex as cx
+from credex import verdict
 from credex.report.assets import json_for_script
 from credex.report.batch import MAX_ROWS
 from credex.report.data import LEVELS, explanation_data
@@ -77,10 +78,10 @@ def test_numbers_are_the_posterior_s(tmp_path):
     assert data["levels"] == ["50 %", "80 %", "90 %", "95 %", "99 %", "99.9 %"]
     assert data["levels"][data["level"]] == "95 %"
     wide = [stats.t.ppf(0.5 + level / 2, E.dof) for level in LEVELS]
-    np.testing.assert_allclose(data["quantiles"], wide, rtol=1e-6)
+    np.testing.assert_allclose(data["quantiles"], wide, rtol=1e-5)
     for j, shown in enumerate(data["outputs"]):
         features = shown["features"]
-        np.testing.assert_allclose(shown["mean"], E.mean[features, j], rtol=1e-6)
+        np.testing.assert_allclose(shown["mean"], E.mean[features, j], rtol=1e-5)
         half = np.array(shown["scale"]) * data["quantiles"][data["level"]]
         np.testing.assert_allclose(2 * half, E.interval().width[features, j], rtol=1e-5)
         np.testing.assert_allclose(shown["p"], E.prob_positive[features, j], atol=1e-4)
@@ -96,7 +97,7 @@ def test_sentences_are_those_of_the_verdict_at_each_level():
     low, high = E.rank_range(output=0, level=0.99)
     i = data["outputs"][0]["features"][0]
     shown = data["outputs"][0]["ranks"][LEVELS.index(0.99)][0]
-    assert shown == (f"{low[i]}–{high[i]}" if low[i] < high[i] else str(low[i]))
+    assert shown == (f"{low[i]}-{high[i]}" if low[i] < high[i] else str(low[i]))
 
 
 def test_the_own_level_is_on_the_slider_and_levels_can_be_left_unsaid():
@@ -314,13 +315,15 @@ def test_the_call_and_the_model_are_recorded_and_survive_json():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("k", "d"), [(1, 30), (3, 12)])
-def test_pages_of_large_batches_are_below_a_megabyte(k, d, tmp_path):
+def test_pages_of_large_batches_are_below_a_megabyte(k, d, tmp_path, monkeypatch):
+    monkeypatch.setattr(verdict, "N_DRAWS", 1_000)  # sentences as long, in less time
     model, X = table_model(k, 60, d)
     one = cx.BayesSHAP(model, X).explain(X[0], queries=80, posterior="linear")
     batch = cx.Explanations((one,) * (MAX_ROWS + 50), 9, 2, 1.0, "none")
     text = page_of(batch, tmp_path)
     data = data_of(text)
     assert len(text) < 1_000_000
-    assert 400 < len(data["rows"]) <= MAX_ROWS
+    assert 100 < len(data["rows"]) <= MAX_ROWS
+    assert len(text) > 700_000 or len(data["rows"]) == MAX_ROWS  # and no smaller than need be
     assert f"of {MAX_ROWS + 50} rows are in this page" in data["note"]
     assert data["rows"][0]["outputs"][0]["verdicts"].count(None) == 5  # said at one level only

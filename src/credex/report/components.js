@@ -269,7 +269,7 @@ const credex = (() => {
             : `${number(lower, o.places)} … ${number(upper, o.places)}`,
         chance: !known ? "?" : scale === 0 ? "–" : chance(o.p[n]),
         words: { up: "raises", down: "lowers", open: "open", none: "no effect" }[sign],
-        rank: ranks ? ranks[n] : "",
+        rank: ranks ? ranks[n].replace("-", "–") : "",
       };
     });
   }

@@ -111,10 +111,10 @@ def _output(e: ExplanationBase, j: int, grid: list[float], spoken: set[float]) -
 
 
 def _ranks(e: ExplanationBase, j: int, features: list[int], level: float) -> list[str] | None:
-    """Return the range of each feature's rank: ``1–3``."""
+    """Return the range of each feature's rank: ``1-3``."""
     if e.selected[:, j].all() and len(e.names) <= MAX_FEATURES:
         low, high = e.rank_range(output=j, level=level)
-        return [f"{low[i]}–{high[i]}" if low[i] < high[i] else str(low[i]) for i in features]
+        return [f"{low[i]}-{high[i]}" if low[i] < high[i] else str(low[i]) for i in features]
     return None
 
 
@@ -126,6 +126,6 @@ def sentences(v: Verdict) -> list[list[str]]:
     return [[kind, line] for kind, line in zip(kinds, v.lines, strict=True)]
 
 
-def number(x: float, digits: int = 7) -> float | None:
+def number(x: float, digits: int = 6) -> float | None:
     """Round to some digits; ``None`` for NaN and infinity, which JSON does not have."""
     return float(f"{x:.{digits}g}") if math.isfinite(x) else None
