@@ -205,6 +205,10 @@ def test_the_auditor_finds_how_it_was_made(tmp_path):
 
 
 def test_what_intervals_include_depends_on_the_run(tmp_path):
+    masks = cx.BayesSHAP(MODEL, cx.Tabular(X, background=1)).explain(X[0], queries=13)
+    include, exclude = audit_of(page_of(masks, tmp_path)).split("They do not include")
+    assert "background rows that were not asked" not in include
+    assert "a sample from a larger population" in exclude
     exact = cx.BayesSHAP(lambda m: m @ [1.0, 2, 3], cx.Masks(3)).explain()
     assert "so the importances are exact" in audit_of(page_of(exact, tmp_path))
     lime = cx.BayesLIME(MODEL, X).explain(X[0], target=0, queries=80)
@@ -284,6 +288,10 @@ def test_images_and_series_come_as_pictures(tmp_path):
         assert all(png.startswith(b"\x89PNG") for png in drawn)
         assert drawn[0] != drawn[1]
         assert picture["alt"]
+    many = cx.Explanations((e,) * 25, 9, 2, 1.0, "none")
+    data = data_of(page_of(many, tmp_path))
+    assert data["note"] == "Pages of more than 24 rows have no pictures."
+    assert "picture" not in data["rows"][0]["outputs"][0]
 
 
 def test_wrong_paths_and_arguments_are_told_early(tmp_path):

@@ -93,8 +93,12 @@ def _made(e: ExplanationBase) -> list[tuple[str, str]]:
         ("Training data (digest)", digest),
         ("Seed", str(e.settings.get("seed"))),
         ("Level of the run", formatting.percent(e.level)),
-        ("Limits of the call", ", ".join(_limits(e)) or "default"),
+        ("Limits of the call", ", ".join(_limits(e)) or _no_limits(e)),
     ]
+
+
+def _no_limits(e: ExplanationBase) -> str:
+    return "default" if "limits" in e.settings else "not recorded"
 
 
 def _unmet(e: ExplanationBase) -> str:
@@ -131,12 +135,13 @@ def _section(
 
 def scope(e: ExplanationBase) -> tuple[list[str], list[str]]:
     """Say what the intervals include, and what they do not."""
-    table = e.data_digest is not None
-    if e.exact:
+    resampled = bool(e.settings.get("options", {}).get("background_uncertainty"))
+    in_turn = any(n.startswith("intervals include coalitions and background") for n in e.notes)
+    if e.exact and not resampled:
         includes = ["nothing: every coalition was asked, so the importances are exact"]
     elif e.method == "BayesSHAP":
         includes = ["the coalitions of features that were not asked"]
-        if table:
+        if in_turn or resampled:
             includes.append("the background rows that were not asked")
     else:
         includes = ["the perturbations of the instance that were not asked"]
@@ -145,10 +150,9 @@ def scope(e: ExplanationBase) -> tuple[list[str], list[str]]:
         "causes: that a feature moves the prediction does not mean that it moves the outcome",
         "the choice of method, of the data behind it, and of what replaces a feature",
     ]
-    resampled = bool(e.settings.get("options", {}).get("background_uncertainty"))
     if resampled:
         includes.append("that the background rows are a sample from a larger population")
-    elif e.method == "BayesSHAP" and table:
+    elif e.method == "BayesSHAP" and e.data_digest is not None:
         excludes.append("that the background rows are a sample from a larger population")
     if e.method == "BayesLIME":
         excludes.append(
@@ -187,8 +191,9 @@ def _reproduce(e: ExplanationBase, call: str) -> str:
     lines = "\n".join(formatting.shorten(_visible(line), MAX_LINE) for line in settings.split("\n"))
     return (
         "<h3>To reproduce</h3><p>The same model, data, seed and settings give the same queries "
-        "and, up to the last digits, the same numbers. <code>to_json()</code> "
-        "(of a batch: <code>save()</code>) keeps all queries and answers.</p>"
+        "and, up to the last digits, the same numbers, unless a clock ended the run or the model "
+        "answers at random. <code>to_json()</code> (of a batch: <code>save()</code>) keeps all "
+        "queries and answers.</p>"
         f"<pre>{escape(code + lines)}</pre>"
     )
 

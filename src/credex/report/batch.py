@@ -71,6 +71,9 @@ def batch_data(batch: Batch, chosen: Sequence[int] | None = None) -> dict[str, A
         for key in common:
             del row[key]
     of, n_lost = len(batch.rows), len(batch.lost)
+    note = "" if len(rows) == of else f"{len(rows):,} of {of:,} rows are in this page."
+    if len(wanted) > MAX_PICTURES and pictures.kind(first) in ("image", "series"):
+        note += f" Pages of more than {MAX_PICTURES} rows have no pictures."
     few = sum(len(e.names) for e in explained) * len(outputs) <= MAX_MEANS
     return {
         **common,
@@ -78,7 +81,7 @@ def batch_data(batch: Batch, chosen: Sequence[int] | None = None) -> dict[str, A
         "levels": [formatting.percent(level) for level in grid],
         "summary": [_summary(explained, j, grid, n_lost, few=few) for j in outputs],
         "rows": rows,
-        "note": "" if len(rows) == of else f"{len(rows):,} of {of:,} rows are in this page.",
+        "note": note.strip(),
     }
 
 
