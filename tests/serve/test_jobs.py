@@ -35,7 +35,7 @@ def test_the_stream_ends_with_what_explain_returns(method):
     assert np.array_equal(e.interval().lower, expected.interval().lower)
     assert e.stop_reason == expected.stop_reason
     shown = last["explanation"]["outputs"][0]
-    assert np.allclose(shown["mean"], expected.mean[shown["features"]], rtol=1e-6)
+    assert np.allclose(shown["mean"], expected.mean[shown["features"]], rtol=1e-4)  # rounded
 
 
 def test_without_a_goal_the_proposed_one_is_used():
@@ -318,7 +318,7 @@ def test_edited_copies_are_jobs_of_their_own_and_can_be_compared():
     assert a.feature_values[2] == "Lima"
     difference = {row["name"]: row["ends"][0] for row in found["rows"]}
     expected = dict(zip(a.names, a.mean - b.mean, strict=True))
-    assert difference == pytest.approx(expected, rel=1e-5)
+    assert difference == pytest.approx(expected, rel=1e-4)
     assert [abs(v) for v in difference.values()] == sorted(map(abs, difference.values()))[::-1]
 
 
@@ -336,7 +336,7 @@ def test_several_outputs():
         es = [client.explanation(job) for job in jobs_]
     assert len(last[0]["explanation"]["outputs"]) == 2
     age = next(row for row in found["rows"] if row["name"] == "age")
-    assert age["ends"][0] == pytest.approx(es[1].mean[0, 1] - es[0].mean[0, 1], rel=1e-5)
+    assert age["ends"][0] == pytest.approx(es[1].mean[0, 1] - es[0].mean[0, 1], rel=1e-4)
 
 
 def wait_for(true):

@@ -1,7 +1,7 @@
 // The values of a row as inputs: what is changed makes an edited copy.
 const { el, labelled } = credex;
 const MANY = 12; // fields from which they can be searched
-const FIRST = matchMedia("(max-width: 720px)").matches ? 6 : 15; // shown before the reader asks for all
+const FIRST = matchMedia("(max-width: 720px)").matches ? 8 : 15; // shown before the reader asks for all
 
 export function valueForm(host, fields, onChange) {
   const room = el("div", { class: "values" });
