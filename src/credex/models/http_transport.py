@@ -203,7 +203,7 @@ class Transport:
         sock = connection.sock
         response = connection.getresponse()
         pieces = []
-        while True:  # a time-out of the socket counts from each piece, ours from the beginning
+        while not response.isclosed():  # a socket's time-out is for a piece, ours for the whole
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
