@@ -16,7 +16,7 @@ SUITE := --doctest-modules src/credex tests
 # What `make test-blas` repeats: every test whose numbers pass through BLAS.
 NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,compat models plots serve test_cli.py test_cli_page.py test_disk.py \
   test_engines.py test_experiments.py test_formatting.py test_html.py test_imports.py test_interop.py \
-  test_long_runs.py test_portfolio.py test_readme.py test_verdict.py)
+  test_long_runs.py test_portfolio.py test_readme.py test_report.py test_report_page.py test_verdict.py)
 
 ifneq ($(origin PYTHON),file)
 ifneq ($(wildcard $(VENV)/.made),)

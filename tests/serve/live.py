@@ -74,7 +74,7 @@ def read(stream):
 @contextmanager
 def live(explainer, rows, **options):
     """Run a server for the length of a block."""
-    where = {"host": "127.0.0.1", "port": 0, "token": None}
+    where = {"host": "127.0.0.1", "port": 0, "token": None, "grace": 10 * WAIT}
     server, bound, url = _server(explainer, rows, **(where | options))
     up = threading.Event()
     startup = server.startup

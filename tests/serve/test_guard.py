@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 import credex as cx
@@ -160,10 +161,26 @@ def test_other_machines_need_a_good_token(token):
         app(cx.BayesSHAP(risk, X), X, token=token, hosts=None)
 
 
+@pytest.mark.parametrize("token", ["", "a b", "a;b", "ä"])
+def test_a_token_must_fit_into_a_cookie(token):
+    X = people()
+    with pytest.raises(cx.InputError, match="letters, digits, - or _"):
+        serve(cx.BayesSHAP(risk, X), X, port=0, token=token)
+    with pytest.raises(cx.InputError, match="letters, digits, - or _"):
+        app(cx.BayesSHAP(risk, X), X, token=token)
+
+
+def test_an_application_has_no_way_to_tell_a_new_token():
+    X = people()
+    with pytest.raises(cx.InputError, match="pass one of your own"):
+        app(cx.BayesSHAP(risk, X), X, token="auto")  # noqa: S106
+
+
 def test_with_a_token_any_host_may_be_named():
     X = people()
     with live(cx.BayesSHAP(risk, X), X, host="0.0.0.0", token=TOKEN) as client:  # noqa: S104
-        local = Client(client.url.replace("0.0.0.0", "127.0.0.1"), client.server)  # noqa: S104
+        assert urlsplit(client.url).hostname == socket.gethostname().lower()
+        local = Client(f"http://127.0.0.1:{urlsplit(client.url).port}/", client.server)
         with local.open(f"?token={TOKEN}", headers={"Host": "stats.example"}) as answer:
             assert answer.status == 200
         assert local.refused("")[0] == 401
@@ -273,6 +290,25 @@ def test_the_disk_is_only_read(monkeypatch, tmp_path):
                 answer.headers["content-disposition"] == 'attachment; filename="explanation.json"'
             )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_halves_of_characters_do_not_break_an_answer():
+    half = "half \ud800"
+    X = np.array([["a", 1.0], [half, 2.0]] * 10, dtype=object)
+
+    def model(rows):
+        return 1.0 * (rows[:, 0] == half) + rows[:, 1].astype(float)
+
+    with live(cx.BayesSHAP(model, X), X) as client:
+        assert client.get("api/info")["fields"][0]["choices"] == ["a", "half \ufffd"]
+        assert client.get("api/rows?search=half")["found"] == 10
+        assert client.get("api/rows/1")["typed"] == [1, "2"]
+        job = client.start(1, edits={"1": "3"})
+        assert client.end(job)["status"] == "done"
+        for name in ("explanation.json", "report.html"):
+            with client.open(f"api/jobs/{job}/{name}") as answer:
+                assert answer.status == 200
+        assert client.explanation(job).feature_values[0] == half
 
 
 SCRIPT = """

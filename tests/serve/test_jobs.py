@@ -88,6 +88,23 @@ def test_stop_ends_the_model_calls_and_keeps_what_was_learned():
     assert np.max(longer.interval().width) < np.max(e.interval().width)
 
 
+def test_a_goal_that_fails_does_not_lose_what_was_learned():
+    X, gate = people(), Gate(after=10**9)
+    with live(cx.BayesSHAP(gate, X), X) as client:
+        first = client.start(0, goal={"kind": "queries", "value": 100})
+        looks = client.end(first)["trace"]
+        bad = client.start(0, goal={"kind": "queries", "value": 2}, resume=True)
+        events = list(client.events(bad))
+        assert events[-1]["status"] == "failed"
+        assert any(event["explanation"] for event in events)
+        assert client.explanation(bad).n_queries == client.explanation(first).n_queries
+        more = client.start(0, goal={"kind": "queries", "value": 200}, resume=True)
+        last = client.end(more)
+        assert last["trace"][: len(looks)] == looks
+        assert len(last["trace"]) > len(looks)
+        assert client.explanation(more).n_model_rows == last["rows"] == gate.rows
+
+
 def test_stopping_twice_or_after_the_end_changes_nothing():
     X = people()
     with live(cx.BayesSHAP(risk, X), X) as client:
@@ -131,22 +148,37 @@ def test_another_goal_for_the_same_row_replaces_the_job():
 
 
 def test_a_job_ends_when_nobody_watches():
-    X = people()
-    with live(cx.BayesSHAP(risk, X, **SMALL), X, grace=0.05) as client:
+    X, gate = people(), Gate()
+    with live(cx.BayesSHAP(gate, X, **SMALL), X) as client:
         job = client.jobs.get(client.start(0, goal=NEVER))
         stream = client.open(f"api/jobs/{job.id}/events")
-        next(read(stream))
-        stream.close()
+        assert gate.entered.wait(WAIT)
+        client.jobs.grace = 0.02
+        assert job.going
+        stream.close()  # while the model is asked and nothing is sent
+        assert job._cancelled.wait(WAIT)
+        calls = gate.calls
+        gate.through.set()
+        wait_for(lambda: job.progress.ended)
+    assert job.progress.message == "nobody was watching"
+    assert gate.calls == calls
+
+
+def test_a_job_that_is_never_watched_ends():
+    X = people()
+    with live(cx.BayesSHAP(risk, X, **SMALL), X, grace=0.02) as client:
+        job = client.jobs.get(client.start(0, goal=NEVER))
         wait_for(lambda: job.progress.ended)
     assert job.progress.message == "nobody was watching"
 
 
 def test_a_job_goes_on_while_somebody_watches():
     X, gate = people(), Gate()
-    with live(cx.BayesSHAP(gate, X), X, grace=0.02) as client:
+    with live(cx.BayesSHAP(gate, X), X) as client:
         name = client.start(0)
         job = client.jobs.get(name)
         stays, leaves = (client.open(f"api/jobs/{name}/events") for _ in range(2))
+        client.jobs.grace = 0.02
         leaves.close()
         wait_for(lambda: len(job._changed) == 1)
         time.sleep(0.1)  # five times the grace
@@ -168,6 +200,7 @@ def test_jobs_wait_for_a_thread_and_too_many_are_refused(monkeypatch):
         code, said, _ = client.refused("api/jobs", {"row": 2})
         assert code == 503
         assert "1 explanations are running and 1 waiting" in said
+        assert client.refused("api/jobs", {"row": 0, "goal": NEVER})[0] == 503  # does not stop it
         gate.through.set()
         assert client.end(first)["status"] == "done"
         assert client.end(second)["status"] == "done"

@@ -136,7 +136,7 @@ def test_other_dtypes(column, typed, expected):
 
 def test_polars_rows():
     pl = need("polars")
-    X = pl.from_pandas(people())
+    X = pl.DataFrame({name: column.to_list() for name, column in people().items()})
     rows = rows_of(X)
     assert first(rows, 0, "41") == 41
     assert first(rows, 2, 0) == "Lima"
@@ -192,6 +192,17 @@ def test_pages_and_search():
     assert rows.page("id-07", 0, 50)["found"] == 10
     assert rows.page("nowhere", 0, 50)["rows"] == []
     assert rows.page("", 10**9, 50)["rows"] == []
+
+
+def test_numbers_are_found_as_they_are_shown():
+    values = [-1.5, 12_345.678, 2e9, 0.00012345, np.nan, np.inf, 0.0]
+    X = pd.DataFrame({"a": values, "b": range(-3, 4)})
+    rows = rows_of(X)
+    for i in range(len(values)):
+        shown = rows.cells(i)
+        assert i in [row["row"] for row in rows.page(f"{shown[0]} {shown[1]}", 0, 9)["rows"]]
+    assert rows.page("-1.5", 0, 9)["found"] == 1
+    assert rows.page("missing", 0, 9)["found"] == 1
 
 
 def test_a_hundred_thousand_rows():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -66,7 +67,7 @@ def _target(path: str | Path) -> Path:
     if not isinstance(path, str | Path):
         raise InputError(f"path must be a file name such as 'why.html'; got {path!r}")
     target = Path(path)
-    if target.is_dir():
+    if os.path.isdir(target):  # noqa: PTH112 - Path.is_dir() raises if a name is too long
         raise OutputError(f"{str(target)!r} is a folder; name a file in it, such as 'why.html'")
     if not target.parent.is_dir():
         raise OutputError(f"there is no folder {str(target.parent)!r}; make it first")

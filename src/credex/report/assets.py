@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from importlib.resources import files
 from typing import Any
 
 from credex.markup import DARK, LIGHT
@@ -22,6 +21,8 @@ COLOURS = f"""
 
 def read(name: str) -> str:
     """Return a file of this folder."""
+    from importlib.resources import files  # takes longer to import than this package
+
     return files("credex.report").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -9,13 +9,11 @@ from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 from credex import formatting
-from credex.cells import clean, display
+from credex.cells import clean
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
+from credex.report.data import MAX_LINE, row_name
 from credex.typing import Floats
-
-MAX_WORDS = 400
-"""Longest fact, in columns of text."""
 
 NOT_MEASURED = (
     "Not measured for this report. <code>v = explainer.verify(X)</code> explains rows of your own "
@@ -47,7 +45,7 @@ def single(e: ExplanationBase, verification: Coverage | None) -> str:
     share = f"{e.model_seconds:.2g} s of it in the model"
     facts = [
         *_made(e),
-        ("Instance", "one row" if e.label is None else display(e.label)),
+        ("Instance", "without a label" if e.label is None else row_name(e.label)),
         ("Queries", f"{e.n_queries:,}, which took {e.n_model_rows:,} model rows"),
         ("Time", f"{e.seconds:.2g} s, {share}"),
         ("End", formatting.ending(e)),
@@ -95,8 +93,12 @@ def _made(e: ExplanationBase) -> list[tuple[str, str]]:
         ("Training data (digest)", digest),
         ("Seed", str(e.settings.get("seed"))),
         ("Level of the run", formatting.percent(e.level)),
-        ("Limits of the call", ", ".join(_limits(e)) or "default"),
+        ("Limits of the call", ", ".join(_limits(e)) or _no_limits(e)),
     ]
+
+
+def _no_limits(e: ExplanationBase) -> str:
+    return "default" if "limits" in e.settings else "not recorded"
 
 
 def _unmet(e: ExplanationBase) -> str:
@@ -133,12 +135,13 @@ def _section(
 
 def scope(e: ExplanationBase) -> tuple[list[str], list[str]]:
     """Say what the intervals include, and what they do not."""
-    table = e.data_digest is not None
-    if e.exact:
+    resampled = bool(e.settings.get("options", {}).get("background_uncertainty"))
+    in_turn = any(n.startswith("intervals include coalitions and background") for n in e.notes)
+    if e.exact and not resampled:
         includes = ["nothing: every coalition was asked, so the importances are exact"]
     elif e.method == "BayesSHAP":
         includes = ["the coalitions of features that were not asked"]
-        if table:
+        if in_turn or resampled:
             includes.append("the background rows that were not asked")
     else:
         includes = ["the perturbations of the instance that were not asked"]
@@ -147,10 +150,9 @@ def scope(e: ExplanationBase) -> tuple[list[str], list[str]]:
         "causes: that a feature moves the prediction does not mean that it moves the outcome",
         "the choice of method, of the data behind it, and of what replaces a feature",
     ]
-    resampled = bool(e.settings.get("options", {}).get("background_uncertainty"))
     if resampled:
         includes.append("that the background rows are a sample from a larger population")
-    elif e.method == "BayesSHAP" and table:
+    elif e.method == "BayesSHAP" and e.data_digest is not None:
         excludes.append("that the background rows are a sample from a larger population")
     if e.method == "BayesLIME":
         excludes.append(
@@ -186,13 +188,12 @@ def _reproduce(e: ExplanationBase, call: str) -> str:
         f"{''.join(f', {given}' for given in _limits(e))})\n\n"
     )
     settings = json.dumps(e.settings, indent=1, default=_text, ensure_ascii=False)
-    lines = "\n".join(
-        formatting.shorten(_visible(line), MAX_WORDS) for line in settings.split("\n")
-    )
+    lines = "\n".join(formatting.shorten(_visible(line), MAX_LINE) for line in settings.split("\n"))
     return (
         "<h3>To reproduce</h3><p>The same model, data, seed and settings give the same queries "
-        "and, up to the last digits, the same numbers. <code>to_json()</code> "
-        "(of a batch: <code>save()</code>) keeps all queries and answers.</p>"
+        "and, up to the last digits, the same numbers, unless a clock ended the run or the model "
+        "answers at random. <code>to_json()</code> (of a batch: <code>save()</code>) keeps all "
+        "queries and answers.</p>"
         f"<pre>{escape(code + lines)}</pre>"
     )
 
@@ -214,7 +215,7 @@ def _visible(line: str) -> str:
 def _table(facts: Iterable[tuple[str, str]]) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        f"<td><bdi>{escape(formatting.shorten(clean(words), MAX_WORDS))}</bdi></td></tr>"
+        f"<td><bdi>{escape(formatting.shorten(clean(words), MAX_LINE))}</bdi></td></tr>"
         for name, words in facts
     )
     return f'<table class="facts"><tbody>{rows}</tbody></table>'
@@ -224,7 +225,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
     if not lines:
         return ""
     most = 50
-    shown = [formatting.shorten(clean(line), MAX_WORDS) for line in lines[:most]]
+    shown = [formatting.shorten(clean(line), MAX_LINE) for line in lines[:most]]
     shown += [f"… and {len(lines) - most} more"] if len(lines) > most else []
     items = "".join(f"<li>{escape(line)}</li>" for line in shown)
     return f"<h3>{escape(title)}</h3><ul>{items}</ul>"

@@ -13,20 +13,21 @@ from credex.aggregate import Aggregate, aggregate
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
 from credex.report import pictures
+from credex.report.assets import json_for_script
 from credex.report.data import MAX_NAME, explanation_data, levels_of, number, row_name, sentences
 from credex.verdict import judge_batch
 
-MAX_ROWS, MAX_CELLS = 500, 20_000
-"""Most rows in a page, and most features in all rows and outputs: a page is at most 1 MB."""
+MAX_ROWS, MAX_BYTES = 500, 850_000
+"""Most rows in a page, and most bytes for them: a page is at most 1 MB, without pictures."""
 
-MAX_VERDICTS = 300
+MAX_VERDICTS = 200
 """Most sentences worked out for single rows at all levels (30 ms each); above, at one level."""
 
 MAX_PICTURES = 24
 """Most rows with pictures: each takes about a second and 100 kB."""
 
-MAX_MEANS = 10_000
-"""Most features in all rows whose means are worked out at all levels, a second each."""
+MAX_MEANS = 6_000
+"""Most features in all rows and outputs whose means are worked out at all levels (about 1 ms)."""
 
 HIGHEST = 0.99
 """Highest level of means over rows: they come from a few thousand draws."""
@@ -50,30 +51,37 @@ def batch_data(batch: Batch, chosen: Sequence[int] | None = None) -> dict[str, A
     explained = [e for _, _, e in batch.rows]
     first = explained[0]
     outputs = _outputs(explained)
-    kept = _kept(batch, chosen, len(outputs))
+    wanted = _wanted(batch, chosen)
     grid = levels_of(first.level)
-    many = len(kept) * len(outputs) * len(grid) > MAX_VERDICTS
-    rows = []
-    for position, label, e in kept:
+    many = len(wanted) * len(outputs) * len(grid) > MAX_VERDICTS
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for position, label, e in wanted:
         said = [e.level] if many else None
         row = explanation_data(e, levels=grid, said=said, outputs=outputs)
-        if len(kept) <= MAX_PICTURES or pictures.kind(e) == "text":
-            pictures.add(row, e, outputs)
         row["label"] = row_name(position if label is None else label)
+        size += len(json_for_script(row)) + len(str(e.payload)) * (pictures.kind(e) == "text")
+        if chosen is None and rows and size > MAX_BYTES:
+            break
+        if len(wanted) <= MAX_PICTURES or pictures.kind(e) == "text":
+            pictures.add(row, e, outputs)
         rows.append(row)
     common = {key: rows[0][key] for key in ("names", "levels") if _alike(rows, key)}
     for row in rows:
         for key in common:
             del row[key]
-    of = len(batch.rows)
-    n_lost = len(batch.lost)
+    of, n_lost = len(batch.rows), len(batch.lost)
+    note = "" if len(rows) == of else f"{len(rows):,} of {of:,} rows are in this page."
+    if len(wanted) > MAX_PICTURES and pictures.kind(first) in ("image", "series"):
+        note += f" Pages of more than {MAX_PICTURES} rows have no pictures."
+    few = sum(len(e.names) for e in explained) * len(outputs) <= MAX_MEANS
     return {
         **common,
         "heading": f"Over {of:,} rows",
         "levels": [formatting.percent(level) for level in grid],
-        "summary": [_summary(explained, j, grid, n_lost) for j in outputs],
+        "summary": [_summary(explained, j, grid, n_lost, few=few) for j in outputs],
         "rows": rows,
-        "note": "" if len(rows) == of else f"{len(rows):,} of {of:,} rows are in this page.",
+        "note": note.strip(),
     }
 
 
@@ -88,10 +96,10 @@ def _outputs(explained: Sequence[ExplanationBase]) -> list[int]:
     return sorted(order[: formatting.MAX_OUTPUTS].tolist())
 
 
-def _kept(
-    batch: Batch, chosen: Sequence[int] | None, n_outputs: int
-) -> list[tuple[int, Any, ExplanationBase]]:
-    """Return the rows of the page: those chosen, or as many as fit."""
+def _wanted(
+    batch: Batch, chosen: Sequence[int] | None
+) -> Sequence[tuple[int, Any, ExplanationBase]]:
+    """Return the rows that were chosen, or the first ones."""
     if chosen is not None:
         found = {position: (position, label, e) for position, label, e in batch.rows}
         unknown = [i for i in chosen if i not in found]
@@ -99,22 +107,19 @@ def _kept(
             what = f"{unknown[0]!r} has no explanation" if unknown else "none is chosen"
             raise InputError(f"rows must be positions of explained rows; {what}")
         return [found[i] for i in chosen]
-    out: list[tuple[int, Any, ExplanationBase]] = []
-    cells = 0
-    for row in batch.rows[:MAX_ROWS]:
-        cells += len(row[2].names) * n_outputs
-        if out and cells > MAX_CELLS:
-            break
-        out.append(row)
-    return out
+    return batch.rows[:MAX_ROWS]
 
 
 def _summary(
-    explained: Sequence[ExplanationBase], j: int, grid: Sequence[float], n_lost: int
+    explained: Sequence[ExplanationBase],
+    j: int,
+    grid: Sequence[float],
+    n_lost: int,
+    *,
+    few: bool,
 ) -> dict[str, Any]:
-    """Return verdict and means over all rows, at each level that is worked out."""
+    """Return verdict and means over all rows, at all levels if these are ``few``, else at one."""
     own = explained[0].level
-    few = sum(len(e.names) for e in explained) <= MAX_MEANS
     worked = [lv for lv in grid if lv == own or (few and lv <= HIGHEST)]
     out: dict[str, Any] = {"levels": [None] * len(grid), "note": "", "unit": "", "names": []}
     out["exact"] = all(e.exact for e in explained)
@@ -122,7 +127,7 @@ def _summary(
     base: Aggregate | None = None
     if alike:
         try:
-            base = aggregate(explained, j, own)
+            base = _averaged(explained, j, own)
         except InputError as error:
             out["note"] = str(error)
             out["levels"][grid.index(own)] = {"verdict": [], "mean": None}
@@ -134,11 +139,16 @@ def _summary(
         at = [replace(e, level=level) for e in explained]
         found: dict[str, Any] = {"verdict": sentences(judge_batch(at, j, n_lost)), "mean": None}
         if base is not None:
-            a = base if level == own else aggregate(explained, j, level)
+            a = base if level == own else _averaged(explained, j, level)
             for name, values in (("mean", a.mean), ("lower", a.lower), ("upper", a.upper)):
                 found[name] = [number(float(values[i]) / unit) for i in features]
         out["levels"][grid.index(level)] = found
     return out
+
+
+def _averaged(explained: Sequence[ExplanationBase], j: int, level: float) -> Aggregate:
+    """Average over the rows of the batch, as its verdict does."""
+    return aggregate(explained, j, level)
 
 
 def _head(a: Aggregate) -> dict[str, Any]:

@@ -12,6 +12,7 @@
 const credex = (() => {
   const NEGLIGIBLE = 0.01; // share of the largest importance
   const FIRST_ROWS = 30; // shown before the reader asks for all
+  const LONG_WORD = 20; // letters; longer ones are broken
   const PAD = 4; // per cent left and right of an axis
   const SVG = "http://www.w3.org/2000/svg";
   let n_ids = 0;
@@ -100,7 +101,7 @@ const credex = (() => {
   function mark(scale, row) {
     const drawn = svg("svg", { class: "mark", height: 24, "aria-hidden": "true" });
     const zero = at(scale, 0);
-    drawn.append(svg("line", { class: "zero", x1: zero, x2: zero, y1: -2, y2: 26 }));
+    drawn.append(svg("line", { class: "zero", x1: zero, x2: zero, y1: -150, y2: 174 })); // clipped at its cell
     if (![row.mean, row.lower, row.upper].every(Number.isFinite)) return drawn;
     const kind = row.colour || (row.mean > 0 ? "up" : row.mean < 0 ? "down" : "grey");
     const group = svg("g", { class: row.open ? `${kind} open` : kind });
@@ -128,11 +129,9 @@ const credex = (() => {
       const cells = columns.map(([key, words, kind], n) => {
         const tag = n === 0 ? "th" : "td";
         const about = n === 0 ? { scope: "row", role: "rowheader" } : { role: "cell" };
-        const cell = el(tag, { ...about, class: kind, "data-head": words });
-        if (key === "mark") cell.append(mark(scale, row));
-        else if (n === 0) cell.append(el("bdi", {}, row[key]));
-        else cell.append(row[key]);
-        return cell;
+        if (key === "mark") return el(tag, { ...about, class: kind }, mark(scale, row));
+        const long = row[key].split(" ").some((word) => word.length > LONG_WORD) ? `${kind} long` : kind;
+        return el(tag, { ...about, class: long, "data-head": words }, el("bdi", {}, row[key]));
       });
       return el("tr", { role: "row", "data-sign": row.sign }, ...cells);
     });
@@ -154,7 +153,7 @@ const credex = (() => {
   /** A slider over the levels. */
   function levelSlider(host, onChange) {
     const input = el("input", { type: "range", min: 0, step: 1 });
-    const said = el("output", {});
+    const said = el("output", { "aria-hidden": "true" }); // the slider says it by itself
     let levels = [];
     const say = () => {
       const words = levels[Number(input.value)];
@@ -270,7 +269,7 @@ const credex = (() => {
             : `${number(lower, o.places)} … ${number(upper, o.places)}`,
         chance: !known ? "?" : scale === 0 ? "–" : chance(o.p[n]),
         words: { up: "raises", down: "lowers", open: "open", none: "no effect" }[sign],
-        rank: ranks ? ranks[n] : "",
+        rank: ranks ? ranks[n].replace("-", "–") : "",
       };
     });
   }
@@ -397,7 +396,7 @@ const credex = (() => {
       { class: "small key", "aria-hidden": "true" },
       ...strong,
       el("span", { class: "sure" }, `${data.levels[level]} interval excludes 0`),
-      el("span", { class: "unsure" }, "it does not"),
+      el("span", { class: "unsure" }, "it includes 0"),
     );
     return el("div", { class: "text" }, el("p", { dir: "auto" }, ...words), key);
   }

@@ -25,8 +25,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 MAX_FEATURES = 1_000
 """Most features of one output; those with the largest importances are kept."""
 
-MAX_NAME, MAX_VALUE = 120, 80
-"""Longest name and value, in columns of text."""
+MAX_NAME, MAX_VALUE, MAX_LINE = 120, 80, 400
+"""Longest name, value and remark, in columns of text."""
 
 
 def levels_of(own: float, levels: Sequence[float] = LEVELS) -> list[float]:
@@ -69,13 +69,13 @@ def explanation_data(
         "values": [formatting.shorten(value, MAX_VALUE) for _, value in words],
         "outputs": [_output(e, j, grid, spoken) for j in chosen],
         "more_outputs": len(e.outputs) - len(chosen),
-        "footer": formatting.footer(e),
+        "footer": [formatting.shorten(line, MAX_LINE) for line in formatting.footer(e)],
     }
 
 
 def row_name(label: Any) -> str:
     """Return a row's label for a title: ``Row 12`` if it is a number."""
-    shown = display(label)
+    shown = display(label) or "(no label)"
     return formatting.shorten(f"Row {shown}" if shown.isdigit() else shown, MAX_NAME)
 
 
@@ -111,10 +111,10 @@ def _output(e: ExplanationBase, j: int, grid: list[float], spoken: set[float]) -
 
 
 def _ranks(e: ExplanationBase, j: int, features: list[int], level: float) -> list[str] | None:
-    """Return the range of each feature's rank: ``1–3``."""
+    """Return the range of each feature's rank: ``1-3``."""
     if e.selected[:, j].all() and len(e.names) <= MAX_FEATURES:
         low, high = e.rank_range(output=j, level=level)
-        return [f"{low[i]}–{high[i]}" if low[i] < high[i] else str(low[i]) for i in features]
+        return [f"{low[i]}-{high[i]}" if low[i] < high[i] else str(low[i]) for i in features]
     return None
 
 
@@ -126,6 +126,6 @@ def sentences(v: Verdict) -> list[list[str]]:
     return [[kind, line] for kind, line in zip(kinds, v.lines, strict=True)]
 
 
-def number(x: float, digits: int = 7) -> float | None:
+def number(x: float, digits: int = 6) -> float | None:
     """Round to some digits; ``None`` for NaN and infinity, which JSON does not have."""
     return float(f"{x:.{digits}g}") if math.isfinite(x) else None

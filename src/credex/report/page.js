@@ -114,7 +114,7 @@
       return el(
         "li",
         { role: "option", id: `row-${n}`, "aria-selected": String(n === picked) },
-        el("span", { class: "first" }, el("bdi", {}, row.label), el("span", {}, o.prediction)),
+        el("span", { class: "first" }, el("bdi", {}, clip(row.label, 60)), el("span", {}, o.prediction)),
         el("span", { class: "small" }, el("bdi", {}, clip(top, 60))),
       );
     }
@@ -177,8 +177,8 @@
   // -- the page -----------------------------------------------------------------------------------
 
   const controls = el("div", { class: "controls", role: "group", "aria-label": "Level and output" });
-  app.append(controls);
   if (data.rows) {
+    app.append(controls);
     const { names, values, levels } = data;
     const rows = data.rows.map((row) => ({ names, levels, ...row, values: row.values || values }));
     const means = summary(section(data.heading));
@@ -202,6 +202,7 @@
     choice.pick(0);
     update();
   } else if (data.outputs) {
+    app.append(controls);
     credex.explanation(section("Importances"), { controls }).show(data);
   }
 })();

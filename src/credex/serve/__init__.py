@@ -54,8 +54,8 @@ def serve(
     explainer
         `BayesSHAP` or `BayesLIME`. Its model is called from worker threads.
     rows
-        The instances to choose from: whatever `Explainer.explain_many` takes. Columns of a table
-        can be edited in the page, and so can texts.
+        The instances to choose from: a frame, a 2-D array or a list of instances. Columns of a
+        table can be edited in the page, and so can texts.
     host
         Address to listen on. Any other than that of this machine alone needs a ``token``.
     port
@@ -101,8 +101,10 @@ def app(
     grace
         Seconds that an explanation goes on when nobody watches it any more.
     """
-    if hosts is None:
-        token = _check_token(token, "hosts=None")
+    if token == "auto":  # noqa: S105 - no secret
+        raise InputError("app() cannot tell anybody a token='auto': pass one of your own")
+    if hosts is None or token is not None:
+        token = _check_token(token, f"hosts={hosts!r}", MIN_TOKEN if hosts is None else 1)
     made, _ = _app(explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace)
     return made
 
@@ -150,7 +152,7 @@ def _server(
         token = _check_token(token, f"host={host!r}")
     else:
         hosts = (*LOOPBACK, name)
-        token = secrets.token_urlsafe() if token == "auto" else token  # noqa: S105 - no secret
+        token = None if token is None else _check_token(token, f"host={host!r}", 1)
     _check_port(port)
     page, running = _app(
         explainer, rows, token=token, hosts=hosts, width=width, jobs=jobs, grace=grace
@@ -163,6 +165,8 @@ def _server(
     except OSError as error:
         msg = f"cannot listen on host={host!r}, port={port!r}: {error}. port=0 takes a free one"
         raise InputError(msg) from None
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - all addresses of this machine
+        name = socket.gethostname()
     url = f"http://{name}:{bound.getsockname()[1]}/"
     return server_of(page, running), bound, url if token is None else f"{url}?token={token}"
 
@@ -174,15 +178,16 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def _check_token(token: str | None, why: str) -> str:
-    """Return a token that is hard to guess, or a new one for ``"auto"``."""
+def _check_token(token: str | None, where: str, shortest: int = MIN_TOKEN) -> str:
+    """Return a token that fits into an address and a cookie, or a new one for ``"auto"``."""
     if token == "auto":  # noqa: S105 - no secret
         return secrets.token_urlsafe()
-    if token is None or len(token) < MIN_TOKEN or not _is_plain(token):
-        what = "no token" if token is None else f"a token of {len(token)} characters"
-        msg = f"{why} lets other machines reach the page, with {what}. Pass token='auto', or one "
-        msg += f"of at least {MIN_TOKEN} letters, digits, - or _; or listen on 127.0.0.1"
-        raise InputError(msg)
+    if token is None:
+        msg = f"{where} lets other machines reach the page: pass token='auto' or a token of your "
+        raise InputError(f"{msg}own, or listen on 127.0.0.1")
+    if len(token) < shortest or not _is_plain(token):
+        msg = f"a token for {where} has {shortest} or more letters, digits, - or _; got one of "
+        raise InputError(f"{msg}{len(token)} characters. token='auto' makes one")
     return token
 
 

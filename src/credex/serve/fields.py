@@ -164,12 +164,12 @@ def field_of(table: Table, j: int, role: Kind, *, may_miss: bool) -> Field:
             return Field(name, "choice", tuple(_sorted(known)), may_miss=may_miss)
         if kind == "category":
             return Field(name, "text", tuple(known), may_miss=may_miss)
-    values = table.objects(j)
-    like = next((value for value in values if not is_missing(value)), None)
+    known = [value for value in table.objects(j) if not is_missing(value)]
+    like = known[0] if known else None
     if kind == "date":
-        days = all(_is_day(value) for value in values if not is_missing(value))
+        days = all(map(_is_day, known))
         return Field(name, "date" if days else "moment", like=like, may_miss=may_miss)
-    whole = all(isinstance(value, int | np.integer) for value in values if not is_missing(value))
+    whole = all(isinstance(value, int | np.integer) for value in known)
     hint = _range(table, j)
     return Field(name, "number", like=like, may_miss=may_miss, whole=whole, hint=hint)
 

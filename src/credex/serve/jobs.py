@@ -12,8 +12,8 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from credex.serve.views import view_of
 
 __all__ = ["BusyError", "Job", "Jobs", "Progress"]
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """Seconds that a run goes on when nobody watches: enough to load the page again."""
 
 MAX_WAITING = 20
@@ -75,22 +75,28 @@ class Progress:
 class Job:
     """One explanation on its way: of the instance ``x`` (its ``key``), up to ``goal``.
 
-    ``start`` is the explanation that it continues.
+    ``begun`` is what it continues, the progress of an earlier job.
     """
 
     explainer: Explainer
     key: Hashable
     x: Any
     goal: Goal
-    start: Explanation | None
+    begun: Progress
     loop: asyncio.AbstractEventLoop
+    on_end: Callable[[Job], None]
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
-    progress: Progress = field(default_factory=Progress)
-    on_end: Callable[[Job], None] | None = None
-    _latest: Progress = field(default_factory=Progress)  # the worker's own
+    progress: Progress = field(init=False)
+    _latest: Progress = field(init=False)  # the worker's own
     _changed: set[asyncio.Event] = field(default_factory=set)
     _cancelled: threading.Event = field(default_factory=threading.Event)
     _why: str = ""
+
+    def __post_init__(self) -> None:
+        e = self.begun.explanation
+        rows = 0 if e is None else e.n_model_rows
+        self.progress = Progress("waiting", e, self.begun.view, rows, trace=self.begun.trace)
+        self._latest = replace(self.progress, status="running")
 
     @property
     def watched(self) -> bool:
@@ -110,18 +116,13 @@ class Job:
         """Whether the job is on its way and was not told to stop."""
         return not self.progress.ended and not self._cancelled.is_set()
 
-    async def watch(self) -> AsyncGenerator[Progress, None]:
-        """Yield what is known now and whenever it changes; the last one has ended."""
+    @contextmanager
+    def watch(self) -> Iterator[asyncio.Event]:
+        """Count as somebody who watches; the event is set whenever `progress` is new."""
         changed = asyncio.Event()
         self._changed.add(changed)
         try:
-            while True:
-                changed.clear()
-                now = self.progress
-                yield now
-                if now.ended:
-                    return
-                await changed.wait()
+            yield changed
         finally:
             self._changed.discard(changed)
 
@@ -137,7 +138,7 @@ class Job:
         self.progress = progress
         for changed in self._changed:
             changed.set()
-        if progress.ended and self.on_end is not None:
+        if progress.ended:
             self.on_end(self)
 
     # -- in the worker's thread ----------------------------------------------------------------
@@ -157,40 +158,37 @@ class Job:
         self._report(last)
 
     def _explained(self) -> Progress:
-        run, queue = self.explainer._watched(self.x, self.start, None, self.goal.keywords)  # noqa: SLF001
-        before = 0 if self.start is None else self.start.n_model_rows
-        latest = Progress("running", self.start, _view(self.start, ended=False), before)
-        told = 0.0
+        start, told = self.begun.explanation, 0.0
 
         def check() -> None:
             if self._cancelled.is_set():
                 raise KeyboardInterrupt
 
         def called(rows: int) -> None:
-            nonlocal latest, told
-            latest = replace(latest, rows=latest.rows + rows)
+            nonlocal told
+            self._latest = replace(self._latest, rows=self._latest.rows + rows)
             if time.monotonic() - told > CALL_SECONDS:
                 told = time.monotonic()
-                self._report(latest)
+                self._report(self._latest)
 
+        run, queue = self.explainer._watched(self.x, start, None, self.goal.keywords)  # noqa: SLF001
         queue.before_call, queue.on_call = check, called
         for state in states(run, queue):
-            e, widest = state.explanation, float(np.max(state.width))
-            trace = latest.trace
+            e, widest, trace = state.explanation, float(np.max(state.width)), self._latest.trace
             if np.isfinite(widest):
                 trace += ((e.n_model_rows, widest),)
             last = state.stop_reason is not None
-            latest = Progress(
+            self._latest = Progress(
                 "done" if last else "running",
                 e,
                 _view(e, ended=last),
-                max(e.n_model_rows, latest.rows),
+                max(e.n_model_rows, self._latest.rows),
                 run.rows_to_go(),
                 trace=trace,
             )
             if not last:
-                self._report(latest)
-        return latest
+                self._report(self._latest)
+        return self._latest
 
     def _ended(self, status: str, message: str, partial: Explanation | None) -> Progress:
         """Return the last report of a job that did not reach its goal; what it learned is kept."""
@@ -248,28 +246,37 @@ class Jobs:
         has learned.
         """
         old = self._by_key.get(key)
-        start = None
-        if old is not None:
-            again = not resume and old.start is None and old.progress.status == "done"
-            if old.goal == goal and (old.going or again):
+        if old is not None and old.goal == goal:
+            known = old.progress.status == "done" and old.begun.explanation is None
+            if old.going or (known and not resume):
                 return old
-            start = old.progress.explanation if resume else None
-            old.cancel("another request asked for this row with another goal")
         if len(self._waiting) >= MAX_WAITING:
             msg = f"{len(self._running)} explanations are running and {len(self._waiting)} waiting;"
             raise BusyError(f"{msg} try again when one has ended")
-        job = Job(self.explainer, key, x, goal, start, asyncio.get_running_loop())
-        job.progress = replace(job.progress, explanation=start)
-        job.on_end = self._ended
+        begun = Progress()
+        if old is not None:
+            begun = old.progress if resume else begun
+            old.cancel("another request asked for this row with another goal")
+        loop = asyncio.get_running_loop()
+        job = Job(self.explainer, key, x, goal, begun, loop, self._ended)
         self._jobs[job.id] = self._by_key[key] = job
         self._waiting.append(job)
         self._fill()
         self._forget()
-        self.left(job)
+        self._left(job)
         return job
 
-    def left(self, job: Job) -> None:
-        """Cancel a job if nobody is watching it for a while from now on."""
+    @contextmanager
+    def watch(self, job: Job) -> Iterator[asyncio.Event]:
+        """Watch a job; if nobody does for a while, it is cancelled."""
+        try:
+            with job.watch() as changed:
+                yield changed
+        finally:
+            self._left(job)
+
+    def _left(self, job: Job) -> None:
+        """Look in a while whether anybody watches a job."""
         job.loop.call_later(self.grace, self._abandon, job)
 
     def close(self) -> None:

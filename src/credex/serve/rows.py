@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+
 from credex.cells import clean, display
 from credex.domains import Domain, Tabular
 from credex.domains.tabular.table import Row, read_row
@@ -25,6 +27,9 @@ CELL_COLUMNS = 40
 
 TEXT_COLUMNS = 200
 """Longest text in the list."""
+
+SPECIAL = {"nan": "missing", "inf": "∞", "-inf": "-∞"}
+"""Texts of floats that are shown in another way."""
 
 
 class Rows:
@@ -86,7 +91,7 @@ class Rows:
 
     def page(self, search: str, offset: int, limit: int) -> dict[str, Any]:
         """Return the rows that hold every word of ``search``, from ``offset`` on."""
-        words = clean(search).lower().split()
+        words = _searched(clean(search)).split()
         found: Sequence[int] = range(len(self))
         if words:
             found = [i for i, text in enumerate(self.texts) if all(w in text for w in words)]
@@ -111,7 +116,9 @@ class Rows:
 
     @cached_property
     def _texts(self) -> list[str]:
-        return ["\n".join([self.label(i), *cells]).lower() for i, cells in enumerate(self._all())]
+        return [
+            _searched("\n".join([self.label(i), *cells])) for i, cells in enumerate(self._all())
+        ]
 
     def _all(self) -> Iterator[Sequence[str]]:
         return map(self.cells, range(len(self)))
@@ -146,9 +153,7 @@ class TableRows(Rows):
         columns = self.instances[0].columns
         if any(row.columns is not columns for row in self.instances):
             return super()._all()
-        text = lru_cache(10_000)(display)  # of a few categories, mostly
-        shown = [[text(v) if isinstance(v, str) else display(v) for v in c] for c in columns]
-        return zip(*shown, strict=True)
+        return zip(*map(_displayed, columns), strict=True)
 
     def _changed(self, i: int, edits: Mapping[int, Any]) -> Row:
         row, values = self.instances[i], self._values(i)
@@ -158,3 +163,20 @@ class TableRows(Rows):
             except InputError as error:
                 raise FieldError(str(error), j) from None
         return Row([[value] for value in values], 0, row.label)
+
+
+def _searched(text: str) -> str:
+    """Return a text in the form in which texts are compared."""
+    return text.lower().replace("−", "-")
+
+
+def _displayed(column: Any) -> list[str]:
+    """Return the texts of all values, as `display` makes them (apart from the sign of numbers)."""
+    kind = column.dtype.kind if isinstance(column, np.ndarray) else ""
+    if kind in ("i", "u"):
+        return list(map(str, column.tolist()))
+    if kind == "f":  # many: the cases of `display` without what other types need
+        texts = [("%.0f" if 1000 <= abs(v) < 1e9 else "%.4g") % v for v in column.tolist()]
+        return [SPECIAL.get(text, text) for text in texts]
+    text = lru_cache(10_000)(display)  # of a few categories, mostly
+    return [text(v) if isinstance(v, str) else display(v) for v in column]

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from credex.cells import clean
 from credex.errors import CredexError, InputError
@@ -99,7 +100,7 @@ class Page:
         """Describe the explainer, the inputs of a row and the proposed goal."""
         del request
         explainer = self.explainer
-        return JSONResponse(
+        return _JSON(
             {
                 "method": explainer.method,
                 "model": clean(explainer._model_name),  # noqa: SLF001 - shown, not used
@@ -117,13 +118,13 @@ class Page:
         offset, limit = (_count(asked.get(k, d), k) for k, d in (("offset", "0"), ("limit", "50")))
         search = asked.get("search", "")[:1_000]
         found = await run_in_threadpool(self.rows.page, search, offset, min(limit, MAX_PAGE))
-        return JSONResponse(found)
+        return _JSON(found)
 
     async def row(self, request: Request) -> Response:
         """Return one row and what its inputs hold."""
         i = self._row(request.path_params["row"])
         cells, typed = await run_in_threadpool(lambda: (self.rows.cells(i), self.rows.typed(i)))
-        return JSONResponse({"row": i, "label": self.rows.label(i), "cells": cells, "typed": typed})
+        return _JSON({"row": i, "label": self.rows.label(i), "cells": cells, "typed": typed})
 
     async def start(self, request: Request) -> Response:
         """Start, continue or join the job of a row, or of an edited copy of it."""
@@ -134,7 +135,7 @@ class Page:
         x = await run_in_threadpool(self.rows.edited, i, edits)
         key = (i, json.dumps(edits, sort_keys=True))
         job = self.jobs.start(key, x, goal, resume=asked.get("resume") is True)
-        return JSONResponse({"job": job.id, "edited": bool(edits), "goal": job.goal.as_json})
+        return _JSON({"job": job.id, "edited": bool(edits), "goal": job.goal.as_json})
 
     async def stop(self, request: Request) -> Response:
         """Stop a job; what it has learned stays."""
@@ -144,30 +145,7 @@ class Page:
     async def events(self, request: Request) -> Response:
         """Stream a job's progress as server-sent events; the last one has ended."""
         job = self._job(request.path_params["job"])
-        return StreamingResponse(self._stream(job), media_type="text/event-stream")
-
-    async def _stream(self, job: Job) -> AsyncIterator[str]:
-        sent: str | None = None
-        watching = job.watch()
-        coming = asyncio.ensure_future(anext(watching))
-        try:
-            while True:
-                done, _ = await asyncio.wait([coming], timeout=HEARTBEAT)
-                if not done:
-                    yield ": still here\n\n"
-                    continue
-                try:
-                    now = coming.result()
-                except StopAsyncIteration:
-                    return
-                coming = asyncio.ensure_future(anext(watching))
-                yield _event(now, new=now.view != sent)
-                sent = now.view
-        finally:
-            coming.cancel()
-            await asyncio.wait([coming])
-            await watching.aclose()
-            self.jobs.left(job)
+        return _Stream(self.jobs, job)
 
     async def download(self, request: Request) -> Response:
         """Return the JSON or the report of what a job has learned, as a file."""
@@ -176,13 +154,14 @@ class Page:
         text = await run_in_threadpool(e.to_json if kind == "json" else lambda: explanation_page(e))
         name = f'attachment; filename="explanation.{kind}"'
         media = "application/json" if kind == "json" else "text/html"
-        return Response(text, media_type=media, headers={"content-disposition": name})
+        body = text.encode(errors="backslashreplace")  # half of a character, as JSON escapes it
+        return Response(body, media_type=media, headers={"content-disposition": name})
 
     async def comparison(self, request: Request) -> Response:
         """Return the differences between the importances of two jobs, feature by feature."""
         a, b = (self._explanation(request.query_params.get(name, "")) for name in ("a", "b"))
         output = _count(request.query_params.get("output", "0"), "output")
-        return JSONResponse(await run_in_threadpool(differences, a, b, output))
+        return _JSON(await run_in_threadpool(differences, a, b, output))
 
     # -- what a request names ------------------------------------------------------------------
 
@@ -210,6 +189,48 @@ class Page:
         if e is None:
             raise HTTPException(409, "nothing is known yet; wait for the first interval")
         return e
+
+
+class _Stream(StreamingResponse):
+    """A job's progress as server-sent events, watched for as long as the browser is there."""
+
+    def __init__(self, jobs: Jobs, job: Job) -> None:
+        self.jobs, self.job, self.changed = jobs, job, asyncio.Event()
+        super().__init__(self._events(), media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; however that ends, the job has one watcher less afterwards."""
+        with self.jobs.watch(self.job) as self.changed:
+            await super().__call__(scope, receive, send)
+
+    async def _events(self) -> AsyncIterator[str]:
+        sent: str | None = None
+        while True:
+            self.changed.clear()
+            now = self.job.progress
+            yield _event(now, new=now.view != sent)
+            sent = now.view
+            if now.ended:
+                return
+            while not await _within(HEARTBEAT, self.changed):
+                yield ": still here\n\n"
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Whether an event happens in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+class _JSON(JSONResponse):
+    """JSON in ASCII, which halves of characters do not break."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the bytes of a value."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def server_of(page: Guard, jobs: Jobs) -> uvicorn.Server:
@@ -285,12 +306,12 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Say what was wrong with a request."""
     del request
     if isinstance(error, HTTPException):
-        return JSONResponse({"error": str(error.detail)}, error.status_code)
+        return _JSON({"error": str(error.detail)}, error.status_code)
     said = {"error": str(error), "field": getattr(error, "field", None)}
-    return JSONResponse(said, 503 if isinstance(error, BusyError) else 422)
+    return _JSON(said, 503 if isinstance(error, BusyError) else 422)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
     """Say that something failed here; the traceback goes to the log, not to the page."""
     del request
-    return JSONResponse({"error": f"this failed: {type(error).__name__}"}, 500)
+    return _JSON({"error": f"this failed: {type(error).__name__}"}, 500)

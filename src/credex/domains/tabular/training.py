@@ -364,13 +364,13 @@ def digest(
     """
     out = blake2b(digest_size=16)
     for j, role in enumerate(roles):
-        out.update(f"{table.names[j]}:{role}".encode())
+        out.update(f"{table.names[j]}:{role}".encode(errors="surrogatepass"))
         if role in ("number", "date"):
             out.update(table.floats(j).tobytes())
         else:
             rows, codes = table.factorize(j)
             out.update(rows.tobytes())
-            out.update("\n".join(map(str, codes)).encode())
+            out.update("\n".join(map(str, codes)).encode(errors="surrogatepass"))
     out.update(b"" if weights is None else weights.tobytes())
     out.update(repr(settings).encode())
     return out.hexdigest()

@@ -1,7 +1,7 @@
 // The values of a row as inputs: what is changed makes an edited copy.
 const { el, labelled } = credex;
 const MANY = 12; // fields from which they can be searched
-const FIRST = 24; // fields shown before the reader asks for all
+const FIRST = matchMedia("(max-width: 720px)").matches ? 8 : 15; // shown before the reader asks for all
 
 export function valueForm(host, fields, onChange) {
   const room = el("div", { class: "values" });
@@ -67,7 +67,7 @@ export function valueForm(host, fields, onChange) {
     box.classList.toggle("changed", changed);
     box.classList.remove("wrong");
     input.removeAttribute("aria-invalid");
-    hint.replaceChildren(...(changed ? ["was ", el("bdi", {}, cells[n])] : [field.hint]));
+    hint.replaceChildren(...(changed ? ["was ", el("bdi", {}, cells[n] || "(empty)")] : [field.hint]));
   }
 
   function draw() {

@@ -82,7 +82,8 @@ async function pick(n) {
 function edited() {
   complain();
   const [name] = current();
-  if (slots[name].data || slots[name].progress) shown = name;
+  if (name === "original" || slots[name].progress) shown = name;
+  if (name === "original") differing = false;
   draw();
 }
 
@@ -92,13 +93,15 @@ async function run(name, edits, { goal, resume }) {
   complain();
   const one = slots[name];
   const of = row;
+  $("go").disabled = true; // until the server has answered
   try {
     const body = { row: row.row, edits, goal, resume };
     const started = await ask("/api/jobs", { method: "POST", body });
     if (row !== of) return; // another row was picked meanwhile
     one.leave();
     const kept = resume ? one : slot();
-    slots[name] = { ...kept, key: JSON.stringify(edits), job: started.job, goal: started.goal };
+    const begun = { trace: [], rows: 0, ...kept.progress, status: "starting", ended: false, message: "" };
+    slots[name] = { ...kept, key: JSON.stringify(edits), job: started.job, goal: started.goal, progress: begun };
     const mine = slots[name];
     mine.leave = watch(started.job, (now) => {
       if (slots[name] !== mine) return;
@@ -111,6 +114,8 @@ async function run(name, edits, { goal, resume }) {
   } catch (error) {
     complain(error.message);
     if (Number.isInteger(error.field)) form.wrong(error.field);
+  } finally {
+    $("go").disabled = false;
   }
 }
 
@@ -285,6 +290,9 @@ async function start() {
   $("go").addEventListener("click", go);
   $("stop").addEventListener("click", stop);
   $("reset").addEventListener("click", () => form.reset());
+  $("row").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.tagName === "INPUT" && !$("go").hidden && !$("go").disabled) go();
+  });
   await list.start();
   list.pick(0);
 }

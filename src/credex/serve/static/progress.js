@@ -15,9 +15,10 @@ function node(tag, attributes) {
 /** A line of the widest interval over model rows. */
 function chart(trace) {
   const drawn = node("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true", class: "trace" });
-  const most = trace[trace.length - 1][0];
+  const first = trace[0][0];
+  const span = trace[trace.length - 1][0] - first || 1;
   const peak = Math.max(...trace.map(([, width]) => width)) || 1;
-  const x = (rows) => PAD + ((WIDTH - 2 * PAD) * rows) / most;
+  const x = (rows) => PAD + ((WIDTH - 2 * PAD) * (rows - first)) / span;
   const y = (width) => HEIGHT - PAD - ((HEIGHT - 2 * PAD) * width) / peak;
   drawn.append(node("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT - PAD, y2: HEIGHT - PAD }));
   const points = trace.map(([rows, width]) => `${x(rows).toFixed(1)},${y(width).toFixed(1)}`);
@@ -38,6 +39,7 @@ export function progressView(host) {
       const goes = p.rows_to_go ? `, about ${count(p.rows_to_go)} to go` : "";
       const why = p.message ? `: ${p.message}` : "";
       words.textContent = {
+        starting: "Starting",
         waiting: "Waiting: other explanations are running",
         running: `Asking the model: ${asked}${goes}`,
         done: p.exact ? `Exact after ${asked}` : p.converged ? `Certain enough after ${asked}` : `Ended after ${asked}: the limit was reached before the goal`,
@@ -50,7 +52,7 @@ export function progressView(host) {
         bar.value = p.rows;
       } else bar.removeAttribute("value");
       host.dataset.status = p.status;
-      drawing.hidden = p.trace.length === 0;
+      drawing.hidden = p.trace.length === 0 || (p.ended && p.exact);
       if (p.trace.length) {
         const last = p.trace[p.trace.length - 1][1];
         const first = p.trace[0][1];
