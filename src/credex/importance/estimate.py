@@ -27,11 +27,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from credex.deconvolve import folded
 from credex.posteriors.assisted import effective_units
 from credex.posteriors.student import quantile
 from credex.typing import Floats, Masks
 
-__all__ = ["Means", "Residuals", "folded", "mean_sizes", "plain_means"]
+__all__ = ["Means", "Residuals", "mean_sizes", "plain_means"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,17 +81,6 @@ class Means:
     upper: Floats
     covariance: Floats
     dof: float
-
-
-def folded(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
-    """E|N(mean, sd²)| and its derivative in the mean."""
-    from scipy.special import ndtr
-
-    mean, sd = np.broadcast_arrays(mean, sd)
-    z = np.divide(mean, sd, out=np.sign(mean) * 40.0, where=sd > 0)
-    density = np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-    slope = 2.0 * ndtr(z) - 1.0
-    return np.asarray(mean * slope + 2.0 * sd * density), np.asarray(slope)
 
 
 def second_moment(f: Residuals) -> tuple[Floats, Floats]:
