@@ -19,6 +19,12 @@ FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)
 STEPS = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 1.5])
 """Errors of τ², as multiples of the present one, at which an interval's end is computed."""
 
+LEAST_BETWEEN = 0.04
+"""Variance between rows, as a share of a pair's, that is taken as there even if it is not seen.
+
+With few rows it often is not, and a plan without it would keep to them.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -97,12 +103,13 @@ class _Part:
         value, slope = mean_at(f, square)
         score = slope * f.r
         noise = (slope**2 * f.within).mean(axis=0)
-        self._between = np.maximum(score.var(axis=0, ddof=1) - noise, 0.0)
         self._per_pair = p * noise
+        least = self._per_pair * LEAST_BETWEEN
+        self._between = np.maximum(score.var(axis=0, ddof=1) - noise, least)
         self._base = (slope.mean(axis=0) / f.r.shape[1]) ** 2 * f.base_variance
         self._q = quantile(level, self._n - 1)
-        tau2 = np.maximum(square, 0.0)
         within = f.within.mean(axis=0)
+        tau2 = np.maximum(square, p * within * LEAST_BETWEEN)
         self._square, self._within, self._now = tau2, p * within, tau2 + within
         at = [self._q * step * error for step in STEPS]
         self._above = np.stack([np.abs(mean_at(f, square + e)[0] - value) for e in at])

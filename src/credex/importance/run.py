@@ -37,7 +37,7 @@ COHORT_ROWS = 5
 DEFAULT_CEILING = 20_000
 """Model rows that a run to a width or a ranking may take, if ``max_queries`` is not given."""
 
-SHARE, GROWTH = 0.8, 3.0
+SHARE, GROWTH = 0.6, 2.0
 """Share of a predicted need that is asked before the next look, and most growth of the cost."""
 
 N_RANK_DRAWS = 2_000
@@ -240,7 +240,8 @@ class PortfolioRun:
         self, cohort: Any, size: int, j: int, f: Residuals, sizes: Means, plain: Means
     ) -> Average:
         level, n = self.request.level, len(f.r)
-        tau2 = np.maximum(second_moment(f)[0][:, j], 0.0)
+        square, error = second_moment(f)
+        tau2 = np.maximum(square[:, j], 0.0) + error[:, j]  # rather too large than too small
         noise = f.within[:, :, j].mean(axis=0)
         trust = np.divide(tau2, tau2 + noise, out=np.zeros_like(tau2), where=tau2 > 0)
         centre = f.own[:, :, j] + trust * f.r[:, :, j]
