@@ -86,7 +86,9 @@ def functions(name: str, f: Predict, X: np.ndarray, b: int) -> Population:
     return Population(name, f, X, background, enumerated(f, X, background))
 
 
-def additive(name: str, parts: Callable[[np.ndarray], np.ndarray], X: np.ndarray, b: int) -> Population:
+def additive(
+    name: str, parts: Callable[[np.ndarray], np.ndarray], X: np.ndarray, b: int
+) -> Population:
     """A population of a sum of functions of single features, whose φ have a closed form."""
     X, background = X[b:], X[:b]
     phi = parts(X) - parts(background).mean(axis=0)
@@ -123,7 +125,12 @@ def _neighbours(name: str, rng: np.random.Generator) -> Population:
 def _codes(name: str, rng: np.random.Generator) -> Population:
     """Categories as codes, one of them rare."""
     X = np.column_stack(
-        [rng.integers(0, 5, 600), rng.random(600) < 0.08, rng.integers(0, 3, 600), rng.random((600, 3))]
+        [
+            rng.integers(0, 5, 600),
+            rng.random(600) < 0.08,
+            rng.integers(0, 3, 600),
+            rng.random((600, 3)),
+        ]
     ).astype(float)
     level = np.array([0.0, 2.0, -1.0, 0.5, 3.0])
 
@@ -164,7 +171,9 @@ def _product(name: str, rng: np.random.Generator) -> Population:
     X = rng.normal(size=(700, 6))
 
     def f(r: np.ndarray) -> np.ndarray:
-        return np.asarray(r[:, 0] * r[:, 1] + 2 * np.sin(2 * r[:, 2]) + 0.5 * r[:, 3] + r[:, 4] * (r[:, 0] > 0))
+        return np.asarray(
+            r[:, 0] * r[:, 1] + 2 * np.sin(2 * r[:, 2]) + 0.5 * r[:, 3] + r[:, 4] * (r[:, 0] > 0)
+        )
 
     return functions(name, f, X, 100)
 
@@ -172,7 +181,12 @@ def _product(name: str, rng: np.random.Generator) -> Population:
 def _rare(name: str, rng: np.random.Generator) -> Population:
     X = rng.random((700, 6))
     X[:, 5] = X[:, 5] < 0.05
-    return functions(name, lambda r: 3 * r[:, 0] + 8 * r[:, 5] * (r[:, 1] > 0.5) + 4 * np.abs(r[:, 2] - 0.5), X, 100)
+    return functions(
+        name,
+        lambda r: 3 * r[:, 0] + 8 * r[:, 5] * (r[:, 1] > 0.5) + 4 * np.abs(r[:, 2] - 0.5),
+        X,
+        100,
+    )
 
 
 def _triple(name: str, rng: np.random.Generator) -> Population:
@@ -187,31 +201,49 @@ def _triple(name: str, rng: np.random.Generator) -> Population:
 def _diabetes(name: str, rng: np.random.Generator) -> Population:
     del rng
     X, y = datasets.load_diabetes(return_X_y=True)
-    return trees(name, ensemble.RandomForestRegressor(40, min_samples_leaf=5, random_state=0), X, y, 150)
+    return trees(
+        name, ensemble.RandomForestRegressor(40, min_samples_leaf=5, random_state=0), X, y, 150
+    )
 
 
 def _friedman(name: str, rng: np.random.Generator) -> Population:
     del rng
     X, y = datasets.make_friedman1(800, n_features=8, noise=1, random_state=0)
-    return trees(name, ensemble.GradientBoostingRegressor(n_estimators=80, max_depth=4, random_state=0), X, y, 150)
+    return trees(
+        name,
+        ensemble.GradientBoostingRegressor(n_estimators=80, max_depth=4, random_state=0),
+        X,
+        y,
+        150,
+    )
 
 
 def _cancer(name: str, rng: np.random.Generator) -> Population:
     del rng
     X, y = datasets.load_breast_cancer(return_X_y=True)
-    return trees(name, ensemble.RandomForestClassifier(30, max_depth=6, random_state=0), X[:, :10], y, 150)
+    return trees(
+        name, ensemble.RandomForestClassifier(30, max_depth=6, random_state=0), X[:, :10], y, 150
+    )
 
 
 def _wine(name: str, rng: np.random.Generator) -> Population:
     del rng
     X, y = datasets.load_wine(return_X_y=True)
-    return trees(name, ensemble.ExtraTreesClassifier(30, max_depth=6, random_state=0), X, y == 0, 80)
+    return trees(
+        name, ensemble.ExtraTreesClassifier(30, max_depth=6, random_state=0), X, y == 0, 80
+    )
 
 
 def _boosted(name: str, rng: np.random.Generator) -> Population:
     del rng
     X, y = datasets.make_friedman3(700, noise=0.1, random_state=1)
-    return trees(name, ensemble.GradientBoostingRegressor(n_estimators=60, max_depth=3, random_state=0), X, y, 150)
+    return trees(
+        name,
+        ensemble.GradientBoostingRegressor(n_estimators=60, max_depth=3, random_state=0),
+        X,
+        y,
+        150,
+    )
 
 
 BUILDERS: dict[str, Callable[[str, np.random.Generator], Population]] = {

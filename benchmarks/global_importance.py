@@ -121,7 +121,9 @@ def kernel(p: Population, f: Callable[..., np.ndarray], X: np.ndarray, setting: 
     return np.asarray(explainer.shap_values(X, nsamples=n, l1_reg=False, silent=True))
 
 
-def sampling(p: Population, f: Callable[..., np.ndarray], X: np.ndarray, samples: int) -> np.ndarray:
+def sampling(
+    p: Population, f: Callable[..., np.ndarray], X: np.ndarray, samples: int
+) -> np.ndarray:
     """Shap's SamplingExplainer on all background rows."""
     import shap
 
@@ -215,9 +217,7 @@ def main() -> None:
     coverage.append(["mean", "", "", *pooled[0], "", *pooled[1], "", "", "", ""])
     head = ["population", "rows", "d", "fixed: mean |φ|", "mean φ", "error", "to a width: mean |φ|"]
     head += ["mean φ", "error", "model rows", "rows asked", "processor s"]
-    body = INTRODUCTION.format(
-        runs=runs, queries=QUERIES, width=WIDTH, chosen="; ".join(CHOSEN)
-    )
+    body = INTRODUCTION.format(runs=runs, queries=QUERIES, width=WIDTH, chosen="; ".join(CHOSEN))
     body += "\n\n## Coverage\n\n" + table(head, coverage)
     body += "\n\n" + PEERS.format(rows=PEER_ROWS) + "\n\n"
     body += table(

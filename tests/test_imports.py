@@ -27,7 +27,7 @@ ORDER = [
     "auto",
     "estimators",
     "explanation_base",
-    "formatting json comparison deconvolve",
+    "formatting json comparison deconvolve row_estimates",
     "averages",
     "aggregate",
     "verdict",

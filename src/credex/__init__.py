@@ -1,6 +1,7 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
 from credex import metrics
+from credex.aggregate import Aggregate, aggregate
 from credex.designs.coalitions import shapley_kernel
 from credex.designs.paper_focused import PaperFocused
 from credex.designs.perturbations import Exponential
@@ -47,6 +48,7 @@ from credex.verify import Verification
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aggregate",
     "BayesLIME",
     "BayesSHAP",
     "Blur",
@@ -92,6 +94,7 @@ __all__ = [
     "Verification",
     "WallClock",
     "Width",
+    "aggregate",
     "from_onnx",
     "from_pipeline",
     "from_torch",

@@ -16,24 +16,20 @@ variance of a mean. Rows with seeds of their own, as ``explain_global`` takes th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from credex.averages import Aggregate, Average, Estimates
-from credex.cells import clean, display, is_missing, plain
+from credex.cells import display
 from credex.deconvolve import Mixture
-from credex.errors import InputError, check_count, check_level
-from credex.explanation_base import ExplanationBase
+from credex.errors import InputError, check_count
 from credex.posteriors.student import quantile
-from credex.typing import Floats, Masks
+from credex.row_estimates import Rows, grouped, read
+from credex.typing import Floats
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Aggregate", "aggregate", "grouped", "labels_of", "largest", "share_of", "stacked"]
+__all__ = ["Aggregate", "aggregate", "share_of"]
 
 SHARED = 0.5
 """Correlation between the errors of two rows that were explained with one seed.
@@ -51,8 +47,6 @@ Seven distributions of φ, 40 and 200 rows, errors up to the size of φ: the cor
 to 0.2 of itself, and intervals without this allowance held down to 0.5 of the time.
 """
 
-COLUMNS = ("row", "feature", "estimate", "lower", "upper")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mean:
@@ -65,57 +59,14 @@ class Mean:
     signed_sd: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Estimates of one output: ``mean``, ``sd (n, d)`` (NaN if unknown), and their intervals."""
+@dataclass(frozen=True, slots=True)
+class _How:
+    """Level, rows of the population, correlation of errors, and a number for the random stream."""
 
-    names: tuple[str, ...]
-    output: str
-    mean: Floats
-    sd: Floats
-    lower: Floats
-    upper: Floats
-
-    def only(self, rows: Masks) -> _Rows:
-        """Return the rows of one cohort."""
-        cut = (a[rows] for a in (self.mean, self.sd, self.lower, self.upper))
-        return _Rows(self.names, self.output, *cut)
-
-
-def stacked(
-    explanations: Sequence[ExplanationBase], output: object = None
-) -> tuple[tuple[str, ...], Floats, Floats, int]:
-    """Return names, means and scales ``(n, d)`` of one output, and its index.
-
-    Rows of which nothing is known are NaN.
-    """
-    if not explanations:
-        raise InputError("there is no explanation in this batch")
-    first = explanations[0]
-    for e in explanations:
-        if e.names != first.names:
-            raise InputError(
-                "the rows have different features, which cannot be averaged; "
-                "plot them one by one, or use to_frame()"
-            )
-    j = first._output(output)  # noqa: SLF001 - outputs are named as in the explanation's methods
-    mean = np.stack([e.belief.mean[:, j] for e in explanations])
-    scale = np.stack([e.belief.deviation[:, j] for e in explanations])
-    return tuple(map(clean, first.names)), mean, scale, j
-
-
-def largest(
-    explanations: Sequence[ExplanationBase], output: object, most: int, level: float | None
-) -> tuple[tuple[str, ...], Floats, Masks, list[int], float]:
-    """Return names, means ``(n, d)``, where intervals hold 0, the largest features, the level."""
-    names, mean, _, j = stacked(explanations, output)
-    level = explanations[0].level if level is None else level
-    found = [e.belief.interval(level) for e in explanations]
-    unclear = np.stack(
-        [(i.lower[:, j] <= 0) & (i.upper[:, j] >= 0) & (i.width[:, j] > 0) for i in found]
-    )
-    order = np.argsort(-np.nanmean(np.abs(mean), axis=0), kind="stable")
-    return names, mean, unclear, order[: check_count("most", most)].tolist(), level
+    level: float
+    size: float
+    shared: float
+    stream: int
 
 
 def aggregate(
@@ -161,10 +112,9 @@ def aggregate(
     >>> found.order
     [0, 1, 2]
     """
-    if isinstance(source, str):
-        raise InputError(f"aggregate takes a batch or a frame; got the text {source!r}")
-    rows, cohorts, level, apart = _read(source, output, level, by)
-    own = apart if own_seeds is None else own_seeds
+    found = read(source, output, level, by)
+    rows, cohorts, level = found.rows, found.cohorts, found.level
+    own = found.own_seeds if own_seeds is None else own_seeds
     n = len(rows[0].mean)
     size = _population(population, n)
     groups = [(None, np.ones(n, dtype=np.bool_))] if cohorts is None else grouped(cohorts)
@@ -176,8 +126,8 @@ def aggregate(
             msg = f"one row{where} is no sample; pass population='rows' to average the rows alone"
             raise InputError(msg)
         for part in rows:
-            known = part.only(at)
-            parts.append(_average(known, cohort, level, share, 0.0 if own else SHARED, number))
+            how = _How(level, share, 0.0 if own else SHARED, number)
+            parts.append(_average(part.only(at), cohort, how))
     whole = size <= n
     about = "Intervals: of the rows themselves" if whole else "Intervals: the choice of rows"
     about += "; noise within rows" if whole else " and noise within rows"
@@ -199,150 +149,22 @@ def _population(population: int | str | None, n: int) -> float:
     return float(size)
 
 
-# -- reading -------------------------------------------------------------------------------------
-
-
-def _read(
-    source: Any, output: Any, level: float | None, by: Any
-) -> tuple[list[_Rows], list[Any] | None, float, bool]:
-    """Return the rows of each output, their cohorts, the level, and whether seeds differ."""
-    if hasattr(source, "manifest") and hasattr(source, "to_frame"):
-        stored = source.manifest.get("of", {}).get("options", {}) or {}
-        known = stored.get("level") if isinstance(stored, dict) else None
-        level = known if level is None else level
-        source = source.to_frame()
-    if hasattr(source, "columns"):
-        level = check_level(0.95 if level is None else level)
-        return *_of_frame(source, output, level, by), level, False
-    items = list(getattr(source, "items", source))
-    found = [(i, e) for i, e in enumerate(items) if isinstance(e, ExplanationBase)]
-    if not found:
-        raise InputError("there is no explanation in this batch")
-    explained = [e for _, e in found]
-    level = check_level(explained[0].level if level is None else level)
-    outputs = [output] if output is not None else list(range(len(explained[0].outputs)))
-    rows = [_of_explanations(explained, j, level) for j in outputs]
-    seeds = [e.settings.get("seed") for e in explained]
-    apart = len(seeds) > 1 and len(set(seeds)) == len(seeds)
-    cohorts = None
-    if isinstance(by, str):
-        if by not in explained[0].names:
-            known = ", ".join(map(str, explained[0].names[:20]))
-            msg = f"by={by!r} is no feature ({known}); pass a feature or one label for each row"
-            raise InputError(msg)
-        at = explained[0].names.index(by)
-        cohorts = [plain(e.feature_values[at]) for e in explained]
-    elif by is not None:
-        labels = labels_of(by, len(items))
-        cohorts = [labels[i] for i, _ in found]
-    return rows, cohorts, level, apart
-
-
-def _of_explanations(explained: Sequence[ExplanationBase], output: Any, level: float) -> _Rows:
-    names, mean, scale, j = stacked(explained, output)
-    found = [e.belief.interval(level) for e in explained]
-    lower, upper = (np.stack([getattr(i, end)[:, j] for i in found]) for end in ("lower", "upper"))
-    # as wide as the Student-t at this level
-    wider = np.array([quantile(level, e.dof) for e in explained]) / quantile(level, np.inf)
-    sd = np.where(np.isfinite(mean) & np.isfinite(scale), scale * wider[:, None], np.nan)
-    return _Rows(names, str(explained[0].outputs[j]), mean, sd, lower, upper)
-
-
-def _of_frame(
-    frame: Any, output: Any, level: float, by: Any
-) -> tuple[list[_Rows], list[Any] | None]:
-    import pandas as pd
-
-    table: pd.DataFrame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
-    missing = [name for name in COLUMNS if name not in table.columns]
-    if missing:
-        known = ", ".join(map(str, table.columns))
-        msg = f"the frame has no column {missing[0]!r} (there are {known}); pass one that "
-        raise InputError(msg + "explainer.frames(…) or batch.to_frame() made")
-    ids = table["row"].drop_duplicates()
-    if by is not None and not isinstance(by, str):
-        labels = dict(zip(ids, labels_of(by, len(ids)), strict=True))
-    elif by is not None and by not in table.columns and not (table["feature"] == by).any():
-        known = ", ".join(c for c in map(str, table.columns) if c not in COLUMNS)
-        raise InputError(f"by={by!r} is no column of the frame and no feature; columns are {known}")
-    if "error" in table.columns:
-        table = table[table["error"].isna()]
-    if table.empty:
-        raise InputError("there is no explanation in this frame: it is empty, or every row failed")
-    if "output" not in table.columns:
-        table = table.assign(output="0")
-    outputs = [str(o) for o in table["output"].drop_duplicates()]
-    if output is not None:
-        index = isinstance(output, int) and not isinstance(output, bool) and 0 <= output
-        chosen = outputs[output] if index and output < len(outputs) else str(output)
-        if chosen not in outputs:
-            raise InputError(f"no output {output!r}; the frame has {', '.join(outputs)}")
-        outputs = [chosen]
-    rows, order = [], table["row"].drop_duplicates().tolist()
-    for name in outputs:
-        part = table[table["output"].astype(str) == name]
-        if part.duplicated(["row", "feature"]).any():
-            raise InputError("a row has a feature twice: ids repeat. Give rows different ids")
-        wide = {
-            c: part.pivot(index="row", columns="feature", values=c)
-            for c in ("estimate", "lower", "upper")
-        }
-        features = list(dict.fromkeys(part["feature"]))
-        mean, lower, upper = (w.reindex(index=order, columns=features) for w in wide.values())
-        if mean.isna().to_numpy().all(axis=1).any() or mean.isna().to_numpy().mean() > 0.5:
-            msg = "the rows have different features, which cannot be averaged; average those of "
-            raise InputError(msg + "one kind at a time")
-        sd = (upper - lower) / 2 / quantile(level, np.inf)
-        arrays = (np.asarray(a, dtype=np.float64) for a in (mean, sd, lower, upper))
-        rows.append(_Rows(tuple(clean(f) for f in features), name, *arrays))
-    if by is None:
-        return rows, None
-    if not isinstance(by, str):
-        return rows, [labels[row] for row in order]
-    if by in table.columns:
-        of = table.drop_duplicates("row").set_index("row")[by]
-    else:
-        of = table[table["feature"] == by].drop_duplicates("row").set_index("row")["value_text"]
-    return rows, [plain(of[row]) for row in order]
-
-
-def labels_of(by: Any, n: int) -> list[Any]:
-    """Return one label for each of n rows."""
-    values = by.to_list() if hasattr(by, "to_list") else list(by)
-    if len(values) != n:
-        raise InputError(f"by has {len(values)} labels for {n} rows")
-    return [plain(v) for v in values]
-
-
-def grouped(cohorts: list[Any]) -> list[tuple[Any, Masks]]:
-    """Return each cohort and which rows it has."""
-    bad = sum(map(is_missing, cohorts))
-    if bad:
-        msg = f"{bad} rows have no cohort (by= is missing there); fill it in, or drop the rows"
-        raise InputError(msg)
-    kinds = dict.fromkeys(cohorts)
-    try:
-        labels = sorted(kinds)
-    except TypeError:
-        labels = list(kinds)
-    return [(c, np.array([v == c for v in cohorts], dtype=np.bool_)) for c in labels]
-
-
 # -- averaging -----------------------------------------------------------------------------------
 
 
-def _average(
-    rows: _Rows, cohort: Any, level: float, size: float, shared: float, number: int
-) -> Average:
+def _average(rows: Rows, cohort: Any, how: _How) -> Average:
+    level, size = how.level, how.size
     known = np.isfinite(rows.mean) & np.isfinite(rows.sd)
     lost = [name for name, k in zip(rows.names, known.T, strict=True) if not k.any()]
     if lost:
         raise InputError(f"nothing is known of {', '.join(lost[:3])} in any row; ask more queries")
     n, d = rows.mean.shape
-    rng = np.random.default_rng([n, number])
+    rng = np.random.default_rng([n, how.stream])
     weights, z = rng.standard_exponential((N_DRAWS, n)), rng.standard_normal((d, 2, N_DRAWS))
     found = [
-        _mean_of(rows.mean[k, j], rows.sd[k, j], weights[:, k], z[j], size * k.mean(), shared)
+        _mean_of(
+            rows.mean[k, j], rows.sd[k, j], weights[:, k], z[j], replace(how, size=size * k.mean())
+        )
         for j, k in enumerate(known.T)
     ]
     value, draws = np.array([f.value for f in found]), np.stack([f.draws for f in found], axis=1)
@@ -385,11 +207,9 @@ def share_of(count: Any, n: Any, size: float, level: float) -> Estimates:
     return Estimates(p, np.minimum(lower, p), np.maximum(upper, p), np.sqrt(left * p * (1 - p) / n))
 
 
-def _mean_of(
-    mean: Floats, sd: Floats, weights: Floats, z: Floats, size: float, shared: float
-) -> Mean:
+def _mean_of(mean: Floats, sd: Floats, weights: Floats, z: Floats, how: _How) -> Mean:
     """Means of one feature; ``z (2, B)`` are normal draws."""
-    n = len(mean)
+    n, size, shared = len(mean), how.size, how.shared
     noise, common = float((sd**2).mean()), np.sqrt(shared) * float(sd.mean())
     apart = (1.0 - shared) * noise  # errors of each row's own
     total = max(float(mean.var(ddof=1)) if n > 1 else 0.0, apart)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from credex.aggregate import Aggregate, grouped, labels_of
+from credex.aggregate import Aggregate
 from credex.batch import Job, check_jobs, explain_batch
 from credex.disk import explain_to_folder
 from credex.domains import Tabular
@@ -25,6 +25,7 @@ from credex.options import Options, OptionsDict
 from credex.portfolio import Work, blocks_of, dense
 from credex.posteriors import Prior
 from credex.progress import progress_bar
+from credex.row_estimates import grouped, labels_of
 from credex.run import states
 from credex.seeds import Purpose, child, spawn
 from credex.stopping import CallDict, Goals, Width, split_call

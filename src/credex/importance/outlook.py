@@ -46,9 +46,10 @@ class Outlook:
     def __init__(
         self,
         groups: Sequence[Residuals],
+        limits: Sequence[Floats],
+        *,
         shape: tuple[int, int],
         level: float,
-        limits: Sequence[Floats],
         cost: Callable[[int, int], int],
         size: int,
     ) -> None:
@@ -123,7 +124,10 @@ class _Part:
         total = self._square + self._within / p
         error = np.divide(total, self._now, out=np.ones_like(total), where=self._now > 0)
         error = np.clip(error / np.sqrt(more), STEPS[0], STEPS[-1])
-        ends = np.hypot(half, _between(self._above, error)), np.hypot(half, _between(self._below, error))
+        ends = (
+            np.hypot(half, _between(self._above, error)),
+            np.hypot(half, _between(self._below, error)),
+        )
         return float(np.max((ends[0] + ends[1]) / self._limits, initial=0.0))
 
 

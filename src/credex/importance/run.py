@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from credex.aggregate import grouped, share_of
+from credex.aggregate import share_of
 from credex.averages import Aggregate, Average, Estimates
 from credex.cells import clean, display
-from credex.errors import BudgetError, CredexError, InputError, InterruptedRun, ModelError
+from credex.errors import BudgetError, InputError, InterruptedRun, ModelError
 from credex.estimators.forecast import Forecast
 from credex.importance.estimate import Means, Residuals, mean_sizes, plain_means, second_moment
 from credex.importance.outlook import Outlook
@@ -20,6 +20,7 @@ from credex.importance.survey import Survey
 from credex.model_queue import ModelQueue
 from credex.posteriors import Belief
 from credex.posteriors.student import quantile, root
+from credex.row_estimates import grouped
 from credex.stopping import Goals, RelativeWidth, Rule, Width
 from credex.typing import Floats, Masks
 
@@ -168,11 +169,11 @@ class PortfolioRun:
         """Return what the next queries will do."""
         return Outlook(
             [f for f, _, _ in self._means],
-            self.survey.shape[:2],
-            self.request.level,
             self._limits(),
-            self.survey.cost,
-            self._most,
+            shape=self.survey.shape[:2],
+            level=self.request.level,
+            cost=self.survey.cost,
+            size=self._most,
         )
 
     def _next(self, ceiling: int, *, fixed: bool) -> tuple[int, int]:
@@ -184,7 +185,11 @@ class PortfolioRun:
         budget = ceiling
         if not fixed:
             budget = int(min(ceiling, GROWTH * spent))
-            aim = 1.5 * spent if need is None else spent + max(SHARE * (need.cost - spent), 0.1 * spent)
+            aim = (
+                1.5 * spent
+                if need is None
+                else spent + max(SHARE * (need.cost - spent), 0.1 * spent)
+            )
             budget = int(min(budget, aim + 1))
         best = outlook.best(budget)
         return max(best.n, n), max(best.p, p)
@@ -215,13 +220,15 @@ class PortfolioRun:
         """Return the averages as they stand."""
         n, p, b = self.survey.shape
         parts = [
-            self._average(cohort, size, j, *found)
+            self._average(cohort, size, found, j)
             for (cohort, _, size), found in zip(self._groups, self._means, strict=True)
             for j in range(found[1].value.shape[1])
         ]
         about = "Intervals: the choice of rows, noise within rows, and the base value"
-        note = f"{n:,} rows with {p} pairs of coalitions each and {b:,} background rows; a surrogate "
-        note += f"predicts {100 * max(self.survey.r2, 0.0):.0f} % of the variance of queries it has not seen"
+        note = (
+            f"{n:,} rows with {p} pairs of coalitions each and {b:,} background rows; a surrogate "
+        )
+        note += f"predicts {100 * max(self.survey.r2, 0.0):.0f} % of the variance of other queries"
         return Aggregate(
             tuple(parts),
             self.request.level,
@@ -237,8 +244,10 @@ class PortfolioRun:
         )
 
     def _average(
-        self, cohort: Any, size: int, j: int, f: Residuals, sizes: Means, plain: Means
+        self, cohort: Any, size: int, found: tuple[Residuals, Means, Means], j: int
     ) -> Average:
+        """Return the averages of output j."""
+        f, sizes, plain = found
         level, n = self.request.level, len(f.r)
         square, error = second_moment(f)
         tau2 = np.maximum(square[:, j], 0.0) + error[:, j]  # rather too large than too small

@@ -157,7 +157,9 @@ def _ridge(features: Floats, y: Floats, fold: Ints) -> tuple[Floats, float]:
     best, chosen = np.inf, np.zeros((FOLDS, m, y.shape[1]))
     for penalty in PENALTIES * size / m:
         found = np.stack([v @ (r / (e + penalty)[:, None]) for e, v, r in solved])
-        error = sum(float(((y[h] - features[h] @ c) ** 2).sum()) for h, c in zip(left, found, strict=True))
+        error = sum(
+            float(((y[h] - features[h] @ c) ** 2).sum()) for h, c in zip(left, found, strict=True)
+        )
         if error < best:
             best, chosen = error, found
     scale = sum(float((y[h] ** 2).sum()) for h in left)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from credex.designs.background import BackgroundDesign, pair_scale
-from credex.designs.design import Context
+from credex.designs.design import ONE_ROW, Context
 from credex.domains import Tabular
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.errors import InputError
+from credex.game import Query
 from credex.history import History
 from credex.importance.estimate import Residuals
 from credex.importance.surrogate import FOLDS, PairSurrogate, amplitudes_of
@@ -86,10 +87,10 @@ class Survey:
 
     def _pair_design(self, t: int) -> BackgroundDesign:
         """Return the coalitions and background rows of pair ``t`` of all rows."""
-        seed = child(child(int(self._options.seed), Purpose.PORTFOLIO_PAIRS) + 1 + t, Purpose.PAIR_MASKS)
-        design = BackgroundDesign(
-            self._nb, replace(self._options, seed=seed), Context(), History()
+        seed = child(
+            child(int(self._options.seed), Purpose.PORTFOLIO_PAIRS) + 1 + t, Purpose.PAIR_MASKS
         )
+        design = BackgroundDesign(self._nb, replace(self._options, seed=seed), Context(), History())
         design.active, design.d = np.ones(self.d, dtype=np.bool_), self.d
         return design
 
@@ -108,11 +109,9 @@ class Survey:
         """Model rows of n rows with p pairs each, from the beginning."""
         return n * (1 + 2 * p) + self.base_rows(n, p)
 
-    def pairs(self, n: int, first: int, last: int) -> tuple[Masks, Ints]:
-        """Coalitions ``(n, p, d)`` and background rows ``(n, p)`` of pairs ``first … last − 1``."""
-        designs = [self._pair_design(t) for t in range(first, last)]
-        if not designs:
-            return np.empty((n, 0, self.d), dtype=np.bool_), np.empty((n, 0), dtype=np.int64)
+    def pairs(self, n: int, p: int) -> tuple[Masks, Ints]:
+        """Coalitions ``(n, p, d)`` and background rows ``(n, p)`` of the first n rows."""
+        designs = [self._pair_design(t) for t in range(p)]
         return (
             np.stack([design.pair_masks(0, n) for design in designs], axis=1),
             np.stack([design.pair_rows(0, n) for design in designs], axis=1),
@@ -121,46 +120,50 @@ class Survey:
     def extend(self, n: int, p: int, queue: ModelQueue) -> None:
         """Ask what is missing of n rows with p pairs each. Nothing is kept if that fails."""
         old_n, old_p, old_b = self.shape
-        n, p, b = max(n, old_n), max(p, old_p), max(self.base_rows(n, p), old_b)
-        masks, origin = self.pairs(n, 0, p)
-        queries, firsts = [], []
-        for i, nb in enumerate(self.instances[:n]):
-            first = 0 if i >= old_n else old_p
-            z = masks[i, first:]
-            on = np.stack([z, ~z], axis=1).reshape(-1, self.d)
-            rows = np.repeat(origin[i, first:], 2)
-            if i >= old_n:  # and the row as it is
-                on = np.concatenate([np.ones((1, self.d), dtype=np.bool_), on])
-                rows = np.append(origin[i, :1], rows)
-            if len(on):
-                query = replace(
-                    self._design.query(partial(_inputs, nb, on, rows), len(on)),
-                    row_bytes=nb.row_bytes,
-                    form=nb.form,
-                )
-                queries.append([query])
-                firsts.append((i, first))
-        if b > old_b:
-            rows = self._design.base_rows(old_b, b)
-            off = np.zeros((len(rows), self.d), dtype=np.bool_)
-            queries.append([self._design.query(partial(_inputs, self._nb, off, rows), len(rows))])
+        n, p = max(n, old_n), max(p, old_p)
+        queries = self._row_queries(n, p)
+        at, base = list(queries), self._design.base_rows(old_b, max(self.base_rows(n, p), old_b))
+        asked = list(queries.values())
+        if len(base):
+            off = np.zeros((len(base), self.d), dtype=np.bool_)
+            asked.append(self._design.query(partial(_inputs, self._nb, off, base), len(base)))
         values = []
-        for [result] in queue.answer(queries):
+        for [result] in queue.answer([[query] for query in asked]):
             if result.error is not None:
                 raise result.error
             values.append(np.asarray(self._design.values(result)))
+        if not values:
+            return
         k = values[0].shape[1]
-        full, pairs = np.empty((n, k)), np.empty((n, p, 2, k))
-        base = np.empty((0, k)) if self.answers is None else self.answers.base
+        full, pairs, known = np.empty((n, k)), np.empty((n, p, 2, k)), np.empty((0, k))
         if self.answers is not None:
+            known = self.answers.base
             full[:old_n], pairs[:old_n, :old_p] = self.answers.full, self.answers.pairs
-        if b > old_b:
-            base = np.concatenate([base, values.pop()])
-        for (i, first), y in zip(firsts, values, strict=True):
-            if i >= old_n:
-                full[i], y = y[0], y[1:]
-            pairs[i, first:] = y.reshape(-1, 2, k)
-        self.answers = Answers(full, pairs, base)
+        if len(base):
+            known = np.concatenate([known, values.pop()])
+        for i, y in zip(at, values, strict=True):
+            new = int(i >= old_n)
+            full[i] = y[0] if new else full[i]
+            pairs[i, 0 if new else old_p :] = y[new:].reshape(-1, 2, k)
+        self.answers = Answers(full, pairs, known)
+
+    def _row_queries(self, n: int, p: int) -> dict[int, Query]:
+        """Queries of the rows of which something is missing: the row itself, then its pairs."""
+        old_n, old_p, _ = self.shape
+        masks, origin = self.pairs(n, p)
+        out = {}
+        for i, nb in enumerate(self.instances[:n]):
+            first = old_p if i < old_n else 0
+            z, new = masks[i, first:], i >= old_n
+            on = np.stack([z, ~z], axis=1).reshape(-1, self.d)
+            rows = np.repeat(origin[i, first:], 2)
+            if new:
+                on = np.concatenate([np.ones((1, self.d), dtype=np.bool_), on])
+                rows = np.append(origin[i, :1], rows)
+            if len(on):
+                make = partial(_inputs, nb, on, rows)
+                out[i] = Query(make, len(on), ONE_ROW, nb.row_bytes, nb.form)
+        return out
 
     # -- fitting -------------------------------------------------------------------------------
 
@@ -172,14 +175,12 @@ class Survey:
 
     def _residuals(self, a: Answers) -> Residuals:
         n, p, b = self.shape
-        masks, origin = self.pairs(n, 0, p)
+        masks, origin = self.pairs(n, p)
         columns, at = masks[:, :, self._nb.feature_of], self._background[origin]
         x = self._encoded[:n, None]
         mixed = np.stack([np.where(columns, x, at), np.where(columns, at, x)], axis=2)
         base_at = self._design.base_rows(0, b)
-        rows = np.concatenate(
-            [x[:, 0], mixed.reshape(-1, x.shape[2]), self._background[base_at]]
-        )
+        rows = np.concatenate([x[:, 0], mixed.reshape(-1, x.shape[2]), self._background[base_at]])
         y = np.concatenate([a.full, a.pairs.reshape(2 * n * p, -1), a.base])
         fold = np.arange(n) % FOLDS
         folds = np.concatenate([fold, np.repeat(fold, 2 * p), np.arange(b) % FOLDS])
