@@ -111,7 +111,7 @@ def _logistic(name: str, rng: np.random.Generator) -> Population:
 def _network(name: str, rng: np.random.Generator) -> Population:
     X = rng.normal(size=(500, 6))
     y = np.tanh(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * np.maximum(X[:, 3], 0)
-    model = MLPRegressor((30,), max_iter=800, random_state=0).fit(X, y)
+    model = MLPRegressor(hidden_layer_sizes=(30,), max_iter=800, random_state=0).fit(X, y)
     return functions(name, model.predict, X, 100)
 
 

@@ -19,23 +19,22 @@ import credex as cx
 from benchmarks.global_cases import CHOSEN, REPORTED, Population, build
 from benchmarks.timing import publish, table
 
-RUNS = 24
+RUNS = 16
 QUERIES = 800
-WIDTH = 0.15  # of the largest mean |φ|
+WIDTH = 0.2  # of the largest mean |φ|
 PEER_ROWS = 24
 """Rows that a peer explains; its error for any other number follows from them."""
 
 INTRODUCTION = """\
-The target is the mean over all rows of a portfolio of the Shapley values' size, mean |φ|, over all
-background rows. Exact values of every row come from enumeration, closed forms, or shap's
-TreeExplainer. {runs} runs a population, each with a seed of its own (other rows, coalitions and
-background rows). Coverage is the share of 95 % intervals that hold the exact mean, over runs and
-features; mean φ likewise. Its standard error is about 0.01 a population if features were
-independent, rather 0.015 as they are.
+The target is the mean |φ| over all rows of a portfolio, with φ over all background rows. Exact
+values of every row come from enumeration, closed forms, or shap's TreeExplainer. {runs} runs a
+population, each with a seed of its own (other rows, coalitions and background rows). Coverage is
+the share of 95 % intervals that hold the exact mean, over runs and features; mean φ likewise. Its
+standard error is about 0.02 a population, because features of a run depend on each other.
 
-"Fixed" spends {queries} model rows, "to a width" stops when every interval is at most {width:.0%} of
-the largest mean |φ|. Error is the root mean square over runs and features, divided by the largest
-mean |φ|.
+"Fixed" spends {queries} model rows, "to a width" stops when every interval is at most {width:.0%}
+of the largest mean |φ|. Error is the root mean square over runs and features, divided by the
+largest mean |φ|.
 
 Estimators and constants were chosen on: {chosen}. The populations below were not looked at then."""
 
@@ -44,13 +43,13 @@ PEERS = """\
 
 Rows that reach the error of explain_global to a width. For peers: the error of an average over n
 rows has a variance that falls with n and a bias that does not (noise makes |φ| too large, and a few
-background rows are not all); both are measured on {rows} rows and give the n that is needed. "Never":
-the bias alone is larger. Each peer has the best of its settings for each population, chosen with
-the exact answer in view, which no user has: Permutation with 10, 30 or 100 background rows, Kernel
-with 10 or 50 and 4d or 16d samples, Sampling with 10d or 40d samples. "Exact φ" is what an explainer
-without any error would need at one model row a row, and one more row for each background row.
+background rows are not all); both are measured on {rows} rows and give the n that is needed.
+"Never": the bias alone is larger. Each peer has the best of its settings for each population,
+chosen with the exact answer in view, which no user has: Permutation with 10, 30 or 100 background
+rows, Kernel with 10 or 50 and 4d or 16d samples, Sampling with 10d or 40d samples. "Exact φ" is what
+an explainer without any error would need at one model row a row, and one for each background row.
 
-sage-importance estimates shares of the loss, another target, which credex does not: it is not
+sage-importance estimates shares of the loss, another target, which credex does not have: it is not
 compared."""
 
 
@@ -183,6 +182,7 @@ def population(name: str, runs: int) -> tuple[str, int, int, Cell, Cell, dict[st
     p = build(name)
     fixed = cell(p, {"queries": QUERIES}, runs)
     to_width = cell(p, {"width": WIDTH * float(p.sizes.max())}, runs)
+    print(f"{name}: {fixed.coverage:.3f}, {to_width.coverage:.3f}", flush=True)
     return name, *p.X.shape, fixed, to_width, peers(p, to_width.error)
 
 
@@ -203,7 +203,8 @@ def main() -> None:
     for name, n, d, fixed, wide, peer in found:
         coverage.append(
             [name, str(n), str(d), f"{fixed.coverage:.3f}", f"{fixed.signed:.3f}",
-             f"{fixed.error:.3f}", f"{wide.coverage:.3f}", f"{wide.signed:.3f}", f"{wide.error:.3f}",
+             f"{fixed.error:.3f}", f"{wide.coverage:.3f}", f"{wide.signed:.3f}",
+             f"{wide.error:.3f}",
              f"{wide.rows:,.0f}", f"{wide.portfolio:.0f}", f"{wide.seconds:.1f}"]
         )  # fmt: skip
         best = min(v for k, v in peer.items() if k != "Exact φ")

@@ -13,19 +13,16 @@ import numpy as np
 from credex.aggregate import Aggregate
 from credex.batch import Job, check_jobs, explain_batch
 from credex.disk import explain_to_folder
-from credex.domains import Tabular
 from credex.errors import BudgetError, InputError, check_count, check_positive
 from credex.estimators.forecast import Forecast
 from credex.explainer_base import Case, ExplainerBase, on_screen
 from credex.explanation import Explanation
 from credex.explanations import Explanations
-from credex.importance.run import PortfolioRun, Request
-from credex.importance.survey import Survey
+from credex.importance.plan import plan_portfolio
 from credex.options import Options, OptionsDict
 from credex.portfolio import Work, blocks_of, dense
 from credex.posteriors import Prior
 from credex.progress import progress_bar
-from credex.row_estimates import grouped, labels_of
 from credex.run import states
 from credex.seeds import Purpose, child, spawn
 from credex.stopping import CallDict, Goals, Width, split_call
@@ -290,7 +287,7 @@ class Explainer(ExplainerBase):
         [0, 1, 2]
         """
         goals, opts = split_call(call, self.options)
-        run = self._portfolio(X, goals, opts, by, max_rows)
+        run = plan_portfolio(self, X, goals, opts, by=by, max_rows=max_rows)
         limit = goals.ceiling[0]
         with progress_bar("explaining", limit, show=on_screen(progress)) as bar:
             run.queue.on_call = bar.update
@@ -313,43 +310,10 @@ class Explainer(ExplainerBase):
             check_positive("row_cost", row_cost)
         opts, limits = self.options.override(options), Width(width)
         goals = Goals(queries=check_count("seed_queries", seed_queries))
-        run = self._portfolio(X, goals, opts, None, None)
+        run = plan_portfolio(self, X, goals, opts)
         run.run()
         run.request = replace(run.request, goals=Goals(width=limits.width))
         return run.forecast(limits.width, row_cost)
-
-    def _portfolio(
-        self, X: Any, goals: Goals, opts: Options, by: Any, max_rows: int | None
-    ) -> PortfolioRun:
-        """Plan a run of `explain_global`; every check that needs no model happens here."""
-        table = isinstance(self.domain, Tabular) and self._kind == "coalitions"
-        if not table or not self._in_turn(self.domain.at_background(), opts):  # type: ignore[attr-defined]
-            msg = "explain_global is for BayesSHAP on tables with several background rows, the "
-            msg += "default recipe, sampler and posterior. Use explain_many and credex.aggregate"
-            raise InputError(msg)
-        for name in ("features", "prior", "background_uncertainty"):
-            if getattr(opts, name):
-                raise InputError(f"explain_global takes no {name}=; leave it out")
-        if max_rows is not None:
-            check_count("max_rows", max_rows)
-        goals.check_ranking(len(self.domain.names or ()))
-        X = dense(X)
-        rows = self.domain.split(X)
-        if not rows:
-            raise InputError("X has no rows")
-        labels = None
-        if isinstance(by, str):
-            if not hasattr(X, "columns") or by not in X.columns:
-                known = ", ".join(map(str, getattr(X, "columns", ("none",))))
-                raise InputError(f"by={by!r} is no column of X; its columns are {known}")
-            labels = labels_of(X[by], len(rows))
-        elif by is not None:
-            labels = labels_of(by, len(rows))
-        cohorts = [] if labels is None else [at for _, at in grouped(labels)]
-        survey = Survey(self.domain, rows, self._resolved(opts), cohorts)  # type: ignore[arg-type]
-        about = self.domain.names, self._box(opts.target).output_names
-        request = Request(goals, opts.level, labels, max_rows)
-        return PortfolioRun(survey, self._queue(opts), request, about)
 
     def frames(
         self,

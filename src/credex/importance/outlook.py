@@ -88,6 +88,12 @@ class Outlook:
                 middle = (low + high + 1) // 2
                 low, high = (middle, high) if self._cost(middle, p) <= budget else (low, middle - 1)
             found.append(Choice(low, p, self._cost(low, p), self.ratio(low, p)))
+        p = self.p
+        while self._cost(self._size, p + 1) <= budget:  # all rows, and what is left for pairs
+            p += 1
+        if self._cost(self._size, p) <= budget:
+            every = self._size, p
+            found.append(Choice(*every, self._cost(*every), self.ratio(*every)))
         now = Choice(self.n, self.p, self._cost(self.n, self.p), np.inf)
         return min(found, key=lambda c: c.ratio, default=now)
 
