@@ -30,7 +30,7 @@ endif
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-text test test-all test-blas check docs clean paper pictures
-.PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
+.PHONY: bench-global bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
 .PHONY: peers peers-shapleig bench-interactions bench-image bench-deletion bench-photographs bench-text
 
 help: ## list the targets
@@ -77,6 +77,9 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 
 bench-rows: $(VENV)/.bench ## error over the whole background by model rows, against shap and LightSHAP
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.rows $(ARGS)
+
+bench-global: $(VENV)/.bench ## averages over a portfolio: coverage, model rows against shap averaged
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.global_importance $(ARGS)
 
 # --quick takes the peers' environment if it is there and does without if not.
 bench-queries: $(VENV)/.bench $(if $(findstring --quick,$(ARGS)),,$(PEERS_VENV)/.peers)

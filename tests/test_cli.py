@@ -1,6 +1,5 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
-import inspect
 import json
 import os
 import re
@@ -20,10 +19,9 @@ from pandas.testing import assert_frame_equal
 from sklearn.linear_model import LogisticRegression
 
 import credex as cx
-from credex.aggregate import aggregate
 from credex.cli.app import cli
 from tests.endpoint import Endpoint
-from tests.needs import missing, need
+from tests.needs import need
 
 need("pyarrow")
 
@@ -558,8 +556,6 @@ def test_report(here):
 
 
 def test_aggregate(here):
-    if "by" not in inspect.signature(aggregate).parameters:
-        missing("aggregate has no cohorts")
     ROWS.assign(region=["north", "south"] * 15).to_csv("rows.csv", index=False)
     explain("--id", "key", "--keep", "region", "--out", "out", "--quiet")
     assert re.search(r"30 rows.*\n.*\n.*feature", run("aggregate", "out"))

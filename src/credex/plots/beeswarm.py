@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.aggregate import largest
 from credex.cells import as_float
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import LUMA, PLAIN, axes, caption, drawable, heading, unit, value_axis
+from credex.row_estimates import largest
 from credex.typing import Floats
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def draw(
     ax: Axes | None,
 ) -> Axes:
     """Draw the bars; see `credex.plots.BatchPlots.summary`."""
-    a = aggregate(batch, output, level)
+    a = aggregate(batch, output, level, population="rows")
     level = batch[0].level if level is None else level
     features = a.order[: check_count("most", most)]
     left_out = len(a.names) - len(features)
