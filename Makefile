@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 SUITE := --doctest-modules src/credex tests
 
 # What `make test-blas` repeats: every test whose numbers pass through BLAS.
-NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,compat models plots serve test_disk.py \
+NUMERIC := -m "not slow" tests $(addprefix --ignore=tests/,compat models plots serve test_cli.py test_cli_page.py test_disk.py \
   test_engines.py test_experiments.py test_formatting.py test_html.py test_imports.py test_interop.py \
   test_long_runs.py test_portfolio.py test_readme.py test_report.py test_report_page.py test_site.py \
   test_verdict.py)
@@ -31,7 +31,7 @@ endif
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-text test test-all test-blas check docs docs-code gallery clean paper pictures
-.PHONY: bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
+.PHONY: bench-global bench-overhead bench-batch bench-coverage bench-queries bench-rows bench-lime bench-cost
 .PHONY: peers peers-shapleig bench-interactions bench-image bench-deletion bench-photographs bench-text bench-scale
 
 help: ## list the targets
@@ -84,6 +84,9 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 
 bench-rows: $(VENV)/.bench ## error over the whole background by model rows, against shap and LightSHAP
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.rows $(ARGS)
+
+bench-global: $(VENV)/.bench ## averages over a portfolio: coverage, model rows against shap averaged
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.global_importance $(ARGS)
 
 # --quick takes the peers' environment if it is there and does without if not.
 bench-queries: $(VENV)/.bench $(if $(findstring --quick,$(ARGS)),,$(PEERS_VENV)/.peers)

@@ -55,7 +55,8 @@ def here(tmp_path, monkeypatch):
     """A folder with data and models; the current one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    for name in ("PYTHONPATH", "PYTHONWARNINGS"):  # what a command changes is put back
+        monkeypatch.setenv(name, os.environ.get(name, ""))
     (tmp_path / "shop.py").write_text(SHOP)
     ROWS.to_csv("rows.csv", index=False)
     yield tmp_path
@@ -476,6 +477,22 @@ def test_a_stopped_job_goes_on(how, here):
         assert part.read_bytes() == Path("out", part.name).read_bytes()
 
 
+def test_ctrl_c_does_not_wait_for_an_endpoint(here):
+    with Endpoint(slow=15.0) as server:
+        more = ["--drop", "key", "--out", "out", *GOALS]
+        process = python("explain", server.url, "rows.csv", *more)
+        while server.at_once == 0:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert time.monotonic() - begun < 10
+        assert "0 rows are safe" in said
+        assert "Traceback" not in said
+
+
 def test_the_real_command_fails_in_one_line(here):
     process = python("explain", "shop:linear", "none.csv", "--row", "0")
     text, said = process.communicate(timeout=60)
@@ -536,6 +553,16 @@ def test_report(here):
         assert Path(page).read_text(encoding="utf-8").startswith("<!")
     said = run("report", "saved", "why.json", "--out", "none/x.html", code=2)
     assert "none/x.html" in said
+
+
+def test_aggregate(here):
+    ROWS.assign(region=["north", "south"] * 15).to_csv("rows.csv", index=False)
+    explain("--id", "key", "--keep", "region", "--out", "out", "--quiet")
+    assert re.search(r"30 rows.*\n.*\n.*feature", run("aggregate", "out"))
+    lines = json.loads(run("aggregate", "out", "--by", "region", "--json", "--out", "means.csv"))
+    assert len(lines) == len(pd.read_csv("means.csv"))
+    assert {"north", "south"} <= {str(value) for line in lines for value in line.values()}
+    assert "holds no batch" in run("aggregate", "nowhere", code=2)
 
 
 def test_serve_until_ctrl_c(here):

@@ -1,6 +1,7 @@
 """credex: explanations of single predictions, and how far each number can be trusted."""
 
 from credex import metrics
+from credex.aggregate import Aggregate, aggregate
 from credex.designs.coalitions import shapley_kernel
 from credex.designs.paper_focused import PaperFocused
 from credex.designs.perturbations import Exponential
@@ -48,6 +49,7 @@ from credex.verify import Verification
 __version__ = "0.1.0"
 
 __all__ = [
+    "Aggregate",
     "BayesLIME",
     "BayesSHAP",
     "Blur",
@@ -94,6 +96,7 @@ __all__ = [
     "Verification",
     "WallClock",
     "Width",
+    "aggregate",
     "from_http",
     "from_onnx",
     "from_pipeline",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
+from credex.aggregate import Aggregate
 from credex.batch import Job, check_jobs, explain_batch
 from credex.disk import explain_to_folder
 from credex.errors import BudgetError, InputError, check_count, check_positive
@@ -17,6 +18,7 @@ from credex.estimators.forecast import Forecast
 from credex.explainer_base import Case, ExplainerBase, on_screen
 from credex.explanation import Explanation
 from credex.explanations import Explanations
+from credex.importance.plan import plan_portfolio
 from credex.options import Options, OptionsDict
 from credex.portfolio import Work, blocks_of, dense
 from credex.posteriors import Prior
@@ -240,6 +242,78 @@ class Explainer(ExplainerBase):
             on_error=on_error,
             progress=progress,
         )
+
+    def explain_global(
+        self,
+        X: Any,
+        *,
+        by: Any = None,
+        max_rows: int | None = None,
+        progress: bool | None = None,
+        **call: Unpack[CallDict],
+    ) -> Aggregate:
+        """Average importances over the rows of ``X`` with as few model rows as it takes.
+
+        For BayesSHAP on tables. Rows are chosen at random; each is asked a few coalitions of its
+        own, a surrogate of the model learns from all of them, and says what it can of the other
+        rows. Intervals are about the mean over all rows of ``X``, whatever the surrogate misses
+        (see docs/method.md).
+
+        Parameters
+        ----------
+        X
+            The portfolio: a frame, a 2-D array or a list of rows, 10 or more.
+        by
+            Cohorts that are averaged apart: a column of ``X``, or one label for each row.
+        max_rows
+            Rows of ``X`` to ask about, at most.
+        progress
+            A bar of the model rows sent; by default on a terminal only.
+        **call
+            ``width``: stop when every interval of a mean |φ| (upper − lower) is at most this wide.
+            ``stop``: a rule, such as ``RankingSettled(3, 0.95)``, which is about the means of |φ|,
+            or ``RelativeWidth(0.1)``. ``queries``: spend this many model rows. ``max_queries``:
+            ceiling for the others, 20,000 by default. By default intervals are at most 20 % of the
+            largest mean |φ|. And the options ``target``, ``level``, ``seed``, ``link``, ``noisy``,
+            ``batch_rows``, ``concurrency``.
+
+        Examples
+        --------
+        >>> import numpy as np, credex as cx
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> shap = cx.BayesSHAP(lambda rows: rows @ [3.0, 1.0, 0.0], X[:100])
+        >>> found = shap.explain_global(X, queries=300)
+        >>> found.order
+        [0, 1, 2]
+        """
+        goals, opts = split_call(call, self.options)
+        run = plan_portfolio(self, X, goals, opts, by=by, max_rows=max_rows)
+        limit = goals.ceiling[0]
+        with progress_bar("explaining", limit, show=on_screen(progress)) as bar:
+            run.queue.on_call = bar.update
+            return run.run()
+
+    def forecast_global(
+        self,
+        X: Any,
+        *,
+        width: float,
+        seed_queries: int = 2 * SEED_QUERIES,
+        row_cost: float | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> Forecast:
+        """Spend ``seed_queries`` model rows and say how many more `explain_global` takes.
+
+        The forecast takes the surrogate as it is; because it learns, fewer are needed as a rule.
+        """
+        if row_cost is not None:
+            check_positive("row_cost", row_cost)
+        opts, limits = self.options.override(options), Width(width)
+        goals = Goals(queries=check_count("seed_queries", seed_queries))
+        run = plan_portfolio(self, X, goals, opts)
+        run.run()
+        run.request = replace(run.request, goals=Goals(width=limits.width))
+        return run.forecast(limits.width, row_cost)
 
     def frames(
         self,

@@ -67,7 +67,9 @@ def batch(
         out.append(markup.paragraphs(judge_batch(explained, j, len(lost)).lines, "verdict"))
         if explained and all(e.names == explained[0].names for e in explained):
             try:
-                out.append(_averages(aggregate(explained, j), explained[0].level))
+                out.append(
+                    _averages(aggregate(explained, j, population="rows"), explained[0].level)
+                )
             except InputError as error:
                 out.append(markup.paragraphs([str(error)], "small"))
         out.append(_rows(rows[:MAX_ROWS], j))

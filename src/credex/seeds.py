@@ -45,6 +45,8 @@ class Purpose(IntEnum):
     SCREENING = 89
     OTHER_BINS = 97
     RANKED_ROWS = 101
+    PORTFOLIO_ROWS = 103
+    PORTFOLIO_PAIRS = 107
     SAMPLED_INPUT = 211
 
 

@@ -398,7 +398,7 @@ def judge_batch(explained: Sequence[ExplanationBase], output: int, n_lost: int =
     if any(e.names != explained[0].names for e in explained):
         fit = "The rows have features of their own, so there is no average over them"
         return Verdict(fit=(fit,), caution=tuple(caution))
-    a, level = aggregate(explained, output), explained[0].level
+    a, level = aggregate(explained, output, population="rows"), explained[0].level
     best, rows = a.order[0], "1 row" if a.n_rows == 1 else f"{a.n_rows} rows"
     names = [_isolated(shorten(n or "(no name)", NAME_COLUMNS)) for n in a.names]
     certain, unsettled = [], []

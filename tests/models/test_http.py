@@ -1,6 +1,7 @@
 """Models behind HTTP: right answers or clear errors from a server that fails, every row counted."""
 
 import pickle
+import threading
 import time
 
 import numpy as np
@@ -227,6 +228,29 @@ def test_answers_in_a_file_serve_later_runs(tmp_path):
     (tmp_path / "text").write_text("no database, but long enough to look like something else" * 9)
     with pytest.raises(cx.InputError, match="cannot be kept"):
         cx.from_http(server.url, cache=tmp_path / "text")
+
+
+def test_names_and_outputs_are_kept_with_the_answers(tmp_path):
+    file = tmp_path / "answers.sqlite"
+    with Endpoint(answer=lambda row: [row[0], -row[0]], names=["yes", "no"]) as server:
+        cx.from_http(server.url, cache=file, **QUICK)(X)
+        assert list(cx.from_http(server.url, cache=file, **QUICK)(X).columns) == ["yes", "no"]
+        assert server.rows == 60
+    with Endpoint() as server:
+        address = f"{server.url}/v2/models/m"
+        cx.from_http(address, cache=file, **QUICK)(X)
+        cx.from_http(address, cache=file, output="y", **QUICK)(X)  # may be another one
+        assert server.rows == 120
+
+
+def test_closing_ends_requests_that_wait():
+    with Endpoint(slow=5.0) as server:
+        model = cx.from_http(server.url, timeout=60.0)
+        threading.Timer(0.3, model.close).start()
+        begun = time.monotonic()
+        with pytest.raises(cx.ModelRaisedError, match="it was closed"):
+            model(X)
+        assert time.monotonic() - begun < 4
 
 
 def test_memory_of_answers_is_bounded_and_can_be_off():

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from credex.aggregate import aggregate
 from credex.cli import options as opt
 from credex.cli.commands import progress, say
 from credex.cli.session import Session
@@ -82,10 +83,7 @@ def _saved(path: str) -> Explanation:
 @opt.machine
 def aggregate_command(folder: str, by: str | None, out: str | None, **options: Any) -> None:
     """Mean importances of the batch in FOLDER, with intervals that include the choice of rows."""
-    from credex.aggregate import aggregate
-
-    combine: Any = aggregate
-    found = combine(read_batch(folder), by=by)
+    found = aggregate(read_batch(folder), by=by)
     if out is not None:
         try:
             found.to_frame().to_csv(out, index=False)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from credex.cli.inputs import Kinds, Pieces, Rows, sample, source_of
 from credex.cli.models import columns_of, load, target_of
 from credex.domains import Tabular
@@ -48,6 +50,8 @@ class Session:
         _check(options)
         rows = source_of(data, options["form"])
         loaded = _model(model, options)
+        if isinstance(loaded, HttpModel):  # Ctrl-C does not wait for answers
+            click.get_current_context().call_on_close(loaded.close)
         kinds = Kinds()
         background = _background(rows, kinds, options)
         aside = {options["id"], *options.get("keep", ()), *options["drop"]}

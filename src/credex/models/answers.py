@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import weakref
 from collections import OrderedDict
@@ -72,6 +73,9 @@ class FileAnswers:
             self._file.execute("PRAGMA journal_mode=WAL")
             table = "answers (key BLOB PRIMARY KEY, y BLOB) WITHOUT ROWID"
             self._file.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+            self._file.execute(
+                "CREATE TABLE IF NOT EXISTS names (about TEXT PRIMARY KEY, names TEXT)"
+            )
         except sqlite3.Error as cause:
             msg = f"the answers cannot be kept in {self.path!r}: {cause}; name a file that is new, "
             raise InputError(msg + "or one of an earlier run") from cause
@@ -87,6 +91,20 @@ class FileAnswers:
                 query = f"SELECT key, y FROM answers WHERE key IN ({marks})"  # noqa: S608 - marks
                 found.update(self._file.execute(query, some).fetchall())
         return {key: np.frombuffer(y, dtype="<f8") for key, y in found.items()}
+
+    def names(self, about: str) -> tuple[str, ...]:
+        """Return the names of a model's outputs, if they were kept."""
+        query = "SELECT names FROM names WHERE about = ?"
+        with self._lock:
+            found = self._file.execute(query, (about,)).fetchone()
+        return () if found is None else tuple(json.loads(found[0]))
+
+    def keep_names(self, about: str, names: tuple[str, ...]) -> None:
+        """Keep the names of a model's outputs."""
+        with self._lock, self._file:
+            self._file.execute(
+                "INSERT OR REPLACE INTO names VALUES (?, ?)", (about, json.dumps(names))
+            )
 
     def put(self, new: Mapping[bytes, Floats]) -> None:
         """Keep answers."""

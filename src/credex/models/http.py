@@ -149,16 +149,18 @@ class HttpModel:
     cache: int | str | Path | None
 
     def __post_init__(self) -> None:
+        names: tuple[str, ...] = ()
         self._answers: Answers | None = None
         if isinstance(self.cache, int):
             self._answers = MemoryAnswers(self.cache)
         elif self.cache is not None:
             self._answers = FileAnswers(self.cache)
+            names = self._answers.names(self.about)
         self._lock = threading.Lock()
         self._reserved = 0
         self._failures = 0
         self._asked: dict[bytes, threading.Event] = {}
-        self._names: tuple[str, ...] = ()
+        self._names = names
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: v for name, v in self.__dict__.items() if name[0] != "_"}
@@ -175,8 +177,13 @@ class HttpModel:
         """What was sent so far: requests, retries, rows."""
         return self.transport.usage
 
+    @property
+    def about(self) -> str:
+        """What tells the answers of this model apart from those of others."""
+        return f"{self.form!r} {self.transport.url}"
+
     def close(self) -> None:
-        """Close the connections that wait for further requests."""
+        """Close all connections: requests in progress fail, and are not sent again."""
         self.transport.close()
 
     def predict_proba(self, rows: Native) -> Any:
@@ -260,7 +267,10 @@ class HttpModel:
             self._count_failure(error)
             raise
         call.failed += call.sent - before - n
-        self._names = answer.names
+        if answer.names != self._names:
+            self._names = answer.names
+            if isinstance(self._answers, FileAnswers):
+                self._answers.keep_names(self.about, answer.names)
         return answer.y
 
     def _count_failure(self, error: GaveUpError) -> None:
@@ -285,7 +295,7 @@ class _Call:
         if self.model.cache is None:
             every = range(len(self.table.rows))
             return np.concatenate([y for _, y in self._requests(list(every))])
-        keys = self.table.keys(f"{type(self.model.form).__name__} {self.model.transport.url}")
+        keys = self.table.keys(self.model.about)
         position: dict[bytes, int] = {}
         for i, key in enumerate(keys):
             position.setdefault(key, i)

@@ -6,10 +6,12 @@ import math
 import os
 import random
 import select
+import socket
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -93,6 +95,8 @@ class Transport:
     def __post_init__(self) -> None:
         self._parts = urlsplit(self.url)
         self._idle: list[http.client.HTTPConnection] = []
+        self._busy: set[http.client.HTTPConnection] = set()
+        self._closed = False
         self._lock = threading.Lock()
         self._next_slot = 0.0
         self._jitter = random.Random()  # noqa: S311 - waits differ on purpose, results do not
@@ -135,6 +139,8 @@ class Transport:
 
     def _refusal(self, attempt: int, wait: float | None) -> str | None:
         """Return why a failed request is not sent again; ``None`` if it is."""
+        if self._closed:
+            return "it was closed"
         if attempt == self.retries:
             return f"after {attempt + 1} tries" if attempt else "retries=0"
         if wait is not None and wait > LONGEST_WAIT:
@@ -161,6 +167,8 @@ class Transport:
         except BaseException:
             connection.close()
             raise
+        with self._lock:
+            self._busy.add(connection)
         try:
             self._count(requests=1, rows_sent=rows)
             try:
@@ -174,10 +182,12 @@ class Transport:
             self._count(rows_failed=rows)
             raise
         finally:
-            if keep:
-                with self._lock:
+            with self._lock:
+                self._busy.discard(connection)
+                keep = keep and not self._closed
+                if keep:
                     self._idle.append(connection)
-            else:
+            if not keep:
                 connection.close()
         return answer
 
@@ -193,7 +203,7 @@ class Transport:
         sock = connection.sock
         response = connection.getresponse()
         pieces = []
-        while True:  # a time-out of the socket counts from each piece, ours from the beginning
+        while not response.isclosed():  # a socket's time-out is for a piece, ours for the whole
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
@@ -279,9 +289,14 @@ class Transport:
                 setattr(self.usage, name, getattr(self.usage, name) + n)
 
     def close(self) -> None:
-        """Close the connections that wait."""
+        """Close all connections; requests that wait for an answer fail, and are not sent again."""
         with self._lock:
+            self._closed = True
             _close(self._idle)
+            for connection in self._busy:
+                if connection.sock is not None:
+                    with suppress(OSError):  # the other side was quicker
+                        connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _close(connections: list[http.client.HTTPConnection]) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.aggregate import largest
 from credex.cells import as_float
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import (
@@ -21,6 +20,7 @@ from credex.plots.canvas import (
     unit,
     value_axis,
 )
+from credex.row_estimates import largest
 from credex.typing import Floats
 
 if TYPE_CHECKING:

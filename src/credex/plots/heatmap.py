@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.aggregate import largest
 from credex.cells import display
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import (
@@ -24,6 +23,7 @@ from credex.plots.canvas import (
     shades,
     unit,
 )
+from credex.row_estimates import largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

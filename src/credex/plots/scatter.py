@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.aggregate import stacked
 from credex.cells import as_float, display
 from credex.errors import InputError
 from credex.explanation_base import ExplanationBase
@@ -23,6 +22,7 @@ from credex.plots.canvas import (
     number_axis,
     unit,
 )
+from credex.row_estimates import stacked
 from credex.typing import Floats
 
 if TYPE_CHECKING:

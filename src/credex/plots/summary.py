@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from credex import formatting
-from credex.aggregate import aggregate, stacked
+from credex.aggregate import aggregate
 from credex.errors import check_count
 from credex.explanation_base import ExplanationBase
 from credex.plots.canvas import (
@@ -23,6 +23,7 @@ from credex.plots.canvas import (
     unit,
     value_axis,
 )
+from credex.row_estimates import stacked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +37,7 @@ def draw(
     ax: Axes | None,
 ) -> Axes:
     """Draw the bars; see `credex.plots.BatchPlots.summary`."""
-    a = aggregate(batch, output, level)
+    a = aggregate(batch, output, level, population="rows")
     level = batch[0].level if level is None else level
     features = a.order[: check_count("most", most)]
     left_out = len(a.names) - len(features)

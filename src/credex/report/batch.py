@@ -148,7 +148,7 @@ def _summary(
 
 def _averaged(explained: Sequence[ExplanationBase], j: int, level: float) -> Aggregate:
     """Average over the rows of the batch, as its verdict does."""
-    return aggregate(explained, j, level)
+    return aggregate(explained, j, level, population="rows")
 
 
 def _head(a: Aggregate) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""`Outlook`: how wide intervals will be with more rows and more pairs of each, and what to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from credex.importance.estimate import Residuals, mean_at, second_moment
+from credex.posteriors.student import quantile
+from credex.typing import Floats
+
+__all__ = ["Choice", "Outlook"]
+
+FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)
+"""Multiples of the pairs per row that are tried."""
+
+STEPS = np.array([0.0, 0.1, 0.25, 0.5, 1.0, 1.5])
+"""Errors of τ², as multiples of the present one, at which an interval's end is computed."""
+
+LEAST_BETWEEN = 0.04
+"""Variance between rows, as a share of a pair's, that is taken as there even if it is not seen.
+
+With few rows it often is not, and a plan without it would keep to them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Rows and pairs of each, model rows that they cost, and the widest interval by its limit."""
+
+    n: int
+    p: int
+    cost: int
+    ratio: float
+
+
+class Outlook:
+    """Predicts widths of the intervals of mean |φ| if the surrogate stays as it is.
+
+    ``cost(n, p)`` gives the model rows of n rows with p pairs. ``limits (d, k)`` are the widths
+    that are wanted.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Residuals],
+        limits: Sequence[Floats],
+        *,
+        shape: tuple[int, int],
+        level: float,
+        cost: Callable[[int, int], int],
+        size: int,
+    ) -> None:
+        self.n, self.p = shape
+        self._cost, self._size = cost, size
+        self._parts = [_Part(f, self.p, level, at) for f, at in zip(groups, limits, strict=True)]
+
+    def ratio(self, n: int, p: int) -> float:
+        """Widest interval as a share of its limit."""
+        return max(part.ratio(n / self.n, p) for part in self._parts)
+
+    def cheapest(self, goal: float = 1.0) -> Choice | None:
+        """Return the choice that meets the limits with the fewest model rows, if there is one."""
+        found = []
+        for p in self._pairs():
+            if self.ratio(self._size, p) > goal:
+                continue
+            low, high = self.n, self._size
+            while low < high:
+                middle = (low + high) // 2
+                if self.ratio(middle, p) <= goal:
+                    high = middle
+                else:
+                    low = middle + 1
+            found.append(Choice(low, p, self._cost(low, p), self.ratio(low, p)))
+        return min(found, key=lambda c: c.cost, default=None)
+
+    def best(self, budget: int) -> Choice:
+        """Return the choice with the narrowest intervals for so many model rows."""
+        found = []
+        for p in self._pairs():
+            low, high = self.n, self._size
+            if self._cost(low, p) > budget:
+                continue
+            while low < high:
+                middle = (low + high + 1) // 2
+                low, high = (middle, high) if self._cost(middle, p) <= budget else (low, middle - 1)
+            found.append(Choice(low, p, self._cost(low, p), self.ratio(low, p)))
+        p = self.p
+        while self._cost(self._size, p + 1) <= budget:  # all rows, and what is left for pairs
+            p += 1
+        if self._cost(self._size, p) <= budget:
+            every = self._size, p
+            found.append(Choice(*every, self._cost(*every), self.ratio(*every)))
+        now = Choice(self.n, self.p, self._cost(self.n, self.p), np.inf)
+        return min(found, key=lambda c: c.ratio, default=now)
+
+    def _pairs(self) -> list[int]:
+        return sorted({round(self.p * factor) for factor in FACTORS})
+
+
+class _Part:
+    """Sources of error of one cohort."""
+
+    def __init__(self, f: Residuals, p: int, level: float, limits: Floats) -> None:
+        self._n, self._size, self._limits = len(f.r), f.size, limits
+        square, error = second_moment(f)
+        value, slope = mean_at(f, square)
+        score = slope * f.r
+        noise = (slope**2 * f.within).mean(axis=0)
+        self._per_pair = p * noise
+        least = self._per_pair * LEAST_BETWEEN
+        self._between = np.maximum(score.var(axis=0, ddof=1) - noise, least)
+        self._base = (slope.mean(axis=0) / f.r.shape[1]) ** 2 * f.base_variance
+        self._q = quantile(level, self._n - 1)
+        within = f.within.mean(axis=0)
+        tau2 = np.maximum(square, p * within * LEAST_BETWEEN)
+        self._square, self._within, self._now = tau2, p * within, tau2 + within
+        at = [self._q * step * error for step in STEPS]
+        self._above = np.stack([np.abs(mean_at(f, square + e)[0] - value) for e in at])
+        self._below = np.stack([np.abs(value - mean_at(f, square - e)[0]) for e in at])
+
+    def ratio(self, more: float, p: int) -> float:
+        n = max(more * self._n, 2.0)
+        left = max(1 / n - 1 / self._size, 0.0)
+        variance = self._between * left + self._per_pair / (p * n) + self._base / more
+        half = self._q * np.sqrt(variance)
+        total = self._square + self._within / p
+        error = np.divide(total, self._now, out=np.ones_like(total), where=self._now > 0)
+        error = np.clip(error / np.sqrt(more), STEPS[0], STEPS[-1])
+        ends = (
+            np.hypot(half, _between(self._above, error)),
+            np.hypot(half, _between(self._below, error)),
+        )
+        return float(np.max((ends[0] + ends[1]) / self._limits, initial=0.0))
+
+
+def _between(values: Floats, at: Floats) -> Floats:
+    """Interpolate ``values (steps, d, k)`` at multiples ``at (d, k)``."""
+    i = np.clip(np.searchsorted(STEPS, at, side="right") - 1, 0, len(STEPS) - 2)
+    share = (at - STEPS[i]) / (STEPS[i + 1] - STEPS[i])
+    low = np.take_along_axis(values, i[None], axis=0)[0]
+    high = np.take_along_axis(values, i[None] + 1, axis=0)[0]
+    return np.asarray(low + share * (high - low))

@@ -1,0 +1,72 @@
+"""Check the arguments of ``explain_global`` and plan its run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from credex.domains import Tabular
+from credex.errors import InputError, check_count
+from credex.explainer_base import ExplainerBase
+from credex.importance.run import PortfolioRun, Request
+from credex.importance.survey import Survey
+from credex.options import Options
+from credex.portfolio import dense
+from credex.row_estimates import grouped, labels_of
+from credex.stopping import Goals
+
+__all__ = ["plan_portfolio"]
+
+REFUSED = ("features", "prior", "background_uncertainty")
+"""Options of single explanations that averages do not have."""
+
+
+def plan_portfolio(
+    explainer: ExplainerBase,
+    X: Any,
+    goals: Goals,
+    options: Options,
+    *,
+    by: Any = None,
+    max_rows: int | None = None,
+) -> PortfolioRun:
+    """Return the run; every check that needs no model happens here."""
+    domain = explainer.domain
+    in_turn = (
+        isinstance(domain, Tabular)
+        and explainer._kind == "coalitions"  # noqa: SLF001 - the explainer's own parts
+        and explainer._in_turn(domain.at_background(), options)  # noqa: SLF001
+    )
+    if not isinstance(domain, Tabular) or not in_turn:
+        msg = "explain_global is for BayesSHAP on tables with several background rows, the default "
+        msg += "recipe, sampler and posterior. Use explain_many and credex.aggregate"
+        raise InputError(msg)
+    for name in REFUSED:
+        if getattr(options, name):
+            raise InputError(f"explain_global takes no {name}=; leave it out")
+    if max_rows is not None:
+        check_count("max_rows", max_rows)
+    goals.check_ranking(len(domain.names or ()))
+    X = dense(X)
+    rows = domain.split(X)
+    if not rows:
+        raise InputError("X has no rows")
+    labels = _labels(X, by, len(rows))
+    cohorts = [] if labels is None else [at for _, at in grouped(labels)]
+    survey = Survey(domain, rows, explainer._resolved(options), cohorts)  # noqa: SLF001
+    box, queue = explainer._box(options.target), explainer._queue(options)  # noqa: SLF001
+    request = Request(goals, options.level, labels, max_rows)
+    return PortfolioRun(survey, queue, request, (domain.names, box.output_names))
+
+
+def _labels(X: Any, by: Any, n: int) -> list[Any] | None:
+    """Return the cohort of each row."""
+    if by is None:
+        return None
+    if not isinstance(by, str):
+        return labels_of(by, n)
+    columns = list(map(str, getattr(X, "columns", ())))
+    if by not in columns:
+        msg = f"by={by!r} is no column of X; "
+        msg += f"its columns are {', '.join(columns)}" if columns else "pass one label for each row"
+        raise InputError(msg)
+    return labels_of(X[by], n)

@@ -1,0 +1,231 @@
+"""`Survey`: which rows of a portfolio are asked, with which coalitions and background rows.
+
+Rows come in the order of the seed. Each is asked as it is, and with pairs of coalitions z and 1 − z
+on one background row; every row has coalitions and background rows of its own, so that errors
+average out. Some background rows are asked as they are, for the base value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from credex.designs.background import BackgroundDesign, pair_scale
+from credex.designs.design import ONE_ROW, Context
+from credex.domains import Tabular
+from credex.domains.tabular.neighbourhood import TabularNeighbourhood
+from credex.errors import InputError
+from credex.game import Query
+from credex.history import History
+from credex.importance.estimate import Residuals
+from credex.importance.surrogate import FOLDS, PairSurrogate, amplitudes_of
+from credex.model_queue import ModelQueue
+from credex.options import Options
+from credex.posteriors.assisted import MAX_FIT_ROWS, InputSpace
+from credex.seeds import Purpose, child, one_blas_thread, spawn
+from credex.typing import Floats, Ints, Masks
+
+__all__ = ["Answers", "Survey"]
+
+MAX_POPULATION = 5_000
+"""Rows at which the surrogate is evaluated; of a larger portfolio these are a random sample."""
+
+MIN_BASE_ROWS = 10
+"""Background rows asked as they are, at least, if there are so many."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What was asked of n rows with p pairs each, and of b background rows; k outputs.
+
+    ``full (n, k)``, ``pairs (n, p, 2, k)``, ``base (b, k)``.
+    """
+
+    full: Floats
+    pairs: Floats
+    base: Floats
+
+
+class Survey:
+    """The rows of a portfolio in the order of a seed, and the answers so far."""
+
+    def __init__(
+        self,
+        domain: Tabular,
+        rows: Sequence[Any],
+        options: Options,
+        cohorts: Sequence[Masks] = (),
+    ) -> None:
+        self._options, self.size = options, len(rows)
+        order = spawn(int(options.seed), Purpose.PORTFOLIO_ROWS, len(rows)).permutation(len(rows))
+        if cohorts:  # cohorts take turns, large ones more often
+            turn = np.empty(len(rows))
+            for at in cohorts:
+                turn[order[at[order]]] = (np.arange(at.sum()) + 0.5) / np.sqrt(at.sum())
+            order = order[np.argsort(turn[order], kind="stable")]
+        self.order: Ints = order[:MAX_POPULATION]
+        self.instances: list[TabularNeighbourhood] = [domain.at(rows[i]) for i in self.order]
+        self._nb = domain.at_background()
+        self.d = len(self._nb.names)
+        if self.d < 2:
+            msg = "explain_global takes two features or more: with one, φ is f(x) − base. Use "
+            raise InputError(msg + "explain_many and credex.aggregate")
+        self._encoded = np.concatenate([nb.encoded for nb in self.instances])
+        self._design = self._pair_design(-1)
+        self.weights = self._design.weights
+        self._background = self._nb.encode(np.arange(len(self.weights)))
+        self.space = InputSpace(self._nb.members, self._nb.categorical)
+        self.answers: Answers | None = None
+        self._amplitudes: Floats | None = None
+        self.r2 = np.nan
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def _pair_design(self, t: int) -> BackgroundDesign:
+        """Return the coalitions and background rows of pair ``t`` of all rows."""
+        seed = child(
+            child(int(self._options.seed), Purpose.PORTFOLIO_PAIRS) + 1 + t, Purpose.PAIR_MASKS
+        )
+        design = BackgroundDesign(self._nb, replace(self._options, seed=seed), Context(), History())
+        design.active, design.d = np.ones(self.d, dtype=np.bool_), self.d
+        return design
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, pairs of each, and background rows that were asked."""
+        a = self.answers
+        return (0, 0, 0) if a is None else (*a.pairs.shape[:2], len(a.base))
+
+    def base_rows(self, n: int, p: int) -> int:
+        """Background rows to ask as they are beside n rows with p pairs."""
+        share = round(2 * n * p / (pair_scale(self.d) + 1.0))
+        return min(max(share, MIN_BASE_ROWS), len(self.weights))
+
+    def cost(self, n: int, p: int) -> int:
+        """Model rows of n rows with p pairs each, from the beginning."""
+        return n * (1 + 2 * p) + self.base_rows(n, p)
+
+    def pairs(self, n: int, p: int) -> tuple[Masks, Ints]:
+        """Coalitions ``(n, p, d)`` and background rows ``(n, p)`` of the first n rows."""
+        designs = [self._pair_design(t) for t in range(p)]
+        return (
+            np.stack([design.pair_masks(0, n) for design in designs], axis=1),
+            np.stack([design.pair_rows(0, n) for design in designs], axis=1),
+        )
+
+    def extend(self, n: int, p: int, queue: ModelQueue) -> None:
+        """Ask what is missing of n rows with p pairs each. Nothing is kept if that fails."""
+        old_n, old_p, old_b = self.shape
+        n, p = max(n, old_n), max(p, old_p)
+        queries = self._row_queries(n, p)
+        at, base = list(queries), self._design.base_rows(old_b, max(self.base_rows(n, p), old_b))
+        asked = list(queries.values())
+        if len(base):
+            off = np.zeros((len(base), self.d), dtype=np.bool_)
+            asked.append(self._design.query(partial(_inputs, self._nb, off, base), len(base)))
+        values = []
+        for [result] in queue.answer([[query] for query in asked]):
+            if result.error is not None:
+                raise result.error
+            values.append(np.asarray(self._design.values(result)))
+        if not values:
+            return
+        k = values[0].shape[1]
+        full, pairs, known = np.empty((n, k)), np.empty((n, p, 2, k)), np.empty((0, k))
+        if self.answers is not None:
+            known = self.answers.base
+            full[:old_n], pairs[:old_n, :old_p] = self.answers.full, self.answers.pairs
+        if len(base):
+            known = np.concatenate([known, values.pop()])
+        for i, y in zip(at, values, strict=True):
+            new = int(i >= old_n)
+            full[i] = y[0] if new else full[i]
+            pairs[i, 0 if new else old_p :] = y[new:].reshape(-1, 2, k)
+        self.answers = Answers(full, pairs, known)
+
+    def _row_queries(self, n: int, p: int) -> dict[int, Query]:
+        """Queries of the rows of which something is missing: the row itself, then its pairs."""
+        old_n, old_p, _ = self.shape
+        masks, origin = self.pairs(n, p)
+        out = {}
+        for i, nb in enumerate(self.instances[:n]):
+            first = old_p if i < old_n else 0
+            z, new = masks[i, first:], i >= old_n
+            on = np.stack([z, ~z], axis=1).reshape(-1, self.d)
+            rows = np.repeat(origin[i, first:], 2)
+            if new:
+                on = np.concatenate([np.ones((1, self.d), dtype=np.bool_), on])
+                rows = np.append(origin[i, :1], rows)
+            if len(on):
+                make = partial(_inputs, nb, on, rows)
+                out[i] = Query(make, len(on), ONE_ROW, nb.row_bytes, nb.form)
+        return out
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def residuals(self) -> Residuals:
+        """Fit the surrogates and return what they leave."""
+        assert self.answers is not None  # noqa: S101 - `extend` comes first
+        with one_blas_thread():
+            return self._residuals(self.answers)
+
+    def _residuals(self, a: Answers) -> Residuals:
+        n, p, b = self.shape
+        masks, origin = self.pairs(n, p)
+        columns, at = masks[:, :, self._nb.feature_of], self._background[origin]
+        x = self._encoded[:n, None]
+        mixed = np.stack([np.where(columns, x, at), np.where(columns, at, x)], axis=2)
+        base_at = self._design.base_rows(0, b)
+        rows = np.concatenate([x[:, 0], mixed.reshape(-1, x.shape[2]), self._background[base_at]])
+        y = np.concatenate([a.full, a.pairs.reshape(2 * n * p, -1), a.base])
+        fold = np.arange(n) % FOLDS
+        folds = np.concatenate([fold, np.repeat(fold, 2 * p), np.arange(b) % FOLDS])
+        shuffled = spawn(int(self._options.seed), Purpose.KERNEL_ROWS, len(y)).permutation(len(y))
+        if self._amplitudes is None or len(y) < 4 * MAX_FIT_ROWS:  # more do not change them
+            self._amplitudes = amplitudes_of(
+                self.space, rows[shuffled], y[shuffled], int(self._options.seed)
+            )
+        fit = PairSurrogate(
+            self.space,
+            rows[shuffled],
+            y[shuffled],
+            folds[shuffled],
+            background=self._background,
+            weights=self.weights,
+            amplitudes=self._amplitudes,
+        )
+        self.r2 = fit.r2
+        left = y - fit.predict(rows, folds)
+        u = fit.shapley(self._encoded)
+        own = np.take_along_axis(u[:n], fold[:, None, None, None], axis=2)[:, :, 0]
+        base, base_variance = self._base(fit, a.base, left[len(y) - b :], base_at)
+        half = 0.5 * np.diff(left[n : len(y) - b].reshape(n, p, 2, -1), axis=2)[:, :, 0]
+        centred = pair_scale(self.d) * (masks - masks.mean(axis=2, keepdims=True))
+        each = -centred[..., None] * half[:, :, None]  # (n, p, d, k): unbiased but for their sum
+        total = a.full - base - own.sum(axis=1)
+        r = each.mean(axis=1) + total[:, None] / self.d
+        within = each.var(axis=1, ddof=1) / p
+        return Residuals(u, own, r, within, base_variance, float(self.size))
+
+    def _base(
+        self, fit: PairSurrogate, y: Floats, left: Floats, rows: Ints
+    ) -> tuple[Floats, Floats]:
+        """Base value ``(k,)`` and its variance: the surrogate's, corrected by rows asked."""
+        weights, all_rows = self._design.base_weights(rows)[:, None], len(self.weights)
+        again = self._options.noisy or self._design.weighted
+        thin = 1.0 if again else 1.0 - len(rows) / all_rows
+        if thin <= 0:  # every background row was asked
+            return self.weights[rows] @ y, np.zeros(y.shape[1])
+        base = fit.base(self._background, self.weights).mean(axis=0) + (weights * left).mean(axis=0)
+        variance = thin * (weights * left).var(axis=0, ddof=1) / len(rows)
+        return np.asarray(base), np.asarray(variance)
+
+
+def _inputs(
+    nb: TabularNeighbourhood, masks: Masks, rows: Ints, start: int, stop: int
+) -> tuple[object, None]:
+    return nb.hybrid_inputs(masks[start:stop], rows[start:stop]), None
