@@ -12,7 +12,7 @@ __all__ = ["few_rows"]
 
 _MAX_CLUSTERED = 5_000  # k-means is fitted on at most so many rows; all are then assigned
 _CHUNK = 524_288  # distances that are computed at once
-_MAX_STEPS = 30  # of Lloyd's algorithm; the rows chosen hardly change after ten
+_MAX_STEPS = 30  # of Lloyd's algorithm: it need not converge, real rows stand for the centroids
 
 
 def few_rows(
