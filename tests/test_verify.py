@@ -23,7 +23,7 @@ def test_honest_intervals_pass():
     assert 0.85 < v.coverage <= 1
     assert v.low <= v.coverage <= v.high
     assert "narrow" not in v.verdict
-    assert "exact values" in str(v)
+    assert "hold the exact value (" in str(v)
 
 
 def test_dishonest_intervals_are_called_too_narrow():

@@ -4,14 +4,14 @@
 
     CredexError
     ├── InputError (ValueError)          an argument or the data cannot be used
-    │   └── BudgetError                  too few queries; .minimum says how many it takes
-    ├── ModelError (RuntimeError)        the model misbehaved; .partial keeps what was learned
-    │   ├── ModelRaisedError             it raised; the cause is __cause__
+    │   └── BudgetError                  too few queries; ``.minimum`` says how many it takes
+    ├── ModelError (RuntimeError)        the model misbehaved; ``.partial`` keeps what was learned
+    │   ├── ModelRaisedError             it raised; the cause is ``__cause__``
     │   ├── ModelOutputError             wrong length, wrong shape, NaN, infinity, text
-    │   └── RandomModelError             two answers for the same row; see noisy=True
+    │   └── RandomModelError             two answers for the same row; see ``noisy=True``
     ├── OutputError (OSError)            the folder of a batch cannot be written or read
     ├── MissingExtraError (ImportError)  an optional package is not installed
-    └── InterruptedRun (KeyboardInterrupt)  Ctrl-C; .partial keeps what was learned
+    └── InterruptedRun (KeyboardInterrupt)  Ctrl-C; ``.partial`` keeps what was learned
         └── StoppedRun                   a ceiling on model rows, or an endpoint that is gone
 """
 

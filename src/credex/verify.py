@@ -111,12 +111,12 @@ class Verification:
     def __str__(self) -> str:
         if self.features == 0:
             return self.verdict
-        against = "exact values" if self.exact else "a much larger run"
+        against = "exact value" if self.exact else "value of a much larger run"
         rows = f"{self.rows} row{'s' if self.rows > 1 else ''}"
         between = f"{self.low:.1%} to {self.high:.1%}, "
         return (
             f"{self.coverage:.1%} of {self.features} intervals at level {self.level:g} hold the "
-            f"value of {against} ({between}{rows}): {self.verdict}"
+            f"{against} ({between}{rows}): {self.verdict}"
         )
 
     def plot(self, *, ax: Axes | None = None) -> Axes:

@@ -116,7 +116,7 @@ def check_layout(ax):
         shown = [t for at, t in ticks if low <= at <= high and t.get_text()]
         boxes = [t.get_window_extent() for t in shown]
         for a, b in pairwise(boxes):
-            assert not (a.overlaps(b) and a.shrunk(0.8, 0.8).overlaps(b.shrunk(0.8, 0.8)))
+            assert not (a.overlaps(b) and a.shrunk(0.8, 0.85).overlaps(b.shrunk(0.8, 0.85)))
         words += shown
     for t in words:
         if t.get_text():
@@ -245,6 +245,19 @@ def test_areas_are_lighter_on_dark_backgrounds():
     with plt.style.context("dark_background"):
         dark = BATCH.plot.heatmap().images[0].get_array()
     assert (dark[..., :3] @ [0.3, 0.59, 0.11]).min() > (light[..., :3] @ [0.3, 0.59, 0.11]).max()
+
+
+def test_labels_of_many_rows_get_smaller_than_their_rows():
+    e = made(**AWKWARD["many"])
+    ax = plt.subplots(figsize=(5, 4), dpi=80, layout="constrained")[1]
+    awkward_plot("compare", e, ax=ax)
+    ax.figure.draw_without_rendering()
+    boxes = [t.get_window_extent() for t in ax.get_yticklabels()]
+    assert all(b.y0 - a.y1 > -1 for b, a in pairwise(boxes))  # pixels
+    own = e.plot.intervals(most=40).get_yticklabels()
+    assert {t.get_fontsize() for t in own} == {
+        mpl.rcParams["font.size"]
+    }  # a figure as high as needed
 
 
 def test_powers_of_ten_stand_above_the_numbers():

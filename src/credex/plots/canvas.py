@@ -130,7 +130,7 @@ def columns(inches: float, size: str) -> int:
     return max(int(72 * inches / (0.55 * points(size))), 16)
 
 
-def points(size: str) -> float:
+def points(size: str | float) -> float:
     """Return a font size in points, in the current style."""
     from matplotlib.font_manager import FontProperties
 
@@ -183,6 +183,8 @@ def unit(e: ExplanationBase) -> str:
 
 def row_labels(ax: Axes, names: list[str]) -> None:
     """Write names beside the rows 0, 1, …, in smaller letters if the axes are low."""
+    from matplotlib import rcParams
+
     figure: Any = ax.figure
     share, spec = ax.get_position().height, ax.get_subplotspec()
     if spec is not None:
@@ -190,7 +192,8 @@ def row_labels(ax: Axes, names: list[str]) -> None:
         share = float(ratios[list(spec.rowspan)].sum() / ratios.sum())
     inches = share * figure.bbox.height / figure.dpi
     inches = max(inches - 2.1, 0.45 * inches)  # title and caption take the rest
-    size = float(np.clip(72 * inches / (1.25 * len(names)), 5.0, points("medium")))
+    usual = points(rcParams["ytick.labelsize"])
+    size = min(max(72 * inches / (1.25 * len(names)), 5.0), usual)
     ax.set_yticks(range(len(names)), names, fontsize=size, **PLAIN)
 
 
