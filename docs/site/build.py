@@ -26,7 +26,7 @@ OUTSIDE = {
 }
 """Files of the repository that are pages of the site, and where."""
 
-SHIM = "https://unpkg.com/iframe-worker/shim"
+SHIM = re.compile(r"https://[^\"'\s]+/iframe-worker/shim")
 """Zensical's pages load this, so that search works in pages opened from disk; we have a copy."""
 
 PLACE = re.compile(r"^ *# pages of docs/ .*\n", re.MULTILINE)
@@ -92,7 +92,7 @@ def build(folder: Path, site: Path) -> int:
         return built.returncode or 1
     for page in (folder / "site").rglob("*.html"):
         up = "../" * (len(page.relative_to(folder / "site").parts) - 1)
-        text = page.read_text(encoding="utf-8").replace(SHIM, f"{up or './'}site/iframe-worker.js")
+        text = SHIM.sub(f"{up or './'}site/iframe-worker.js", page.read_text(encoding="utf-8"))
         page.write_text(without_roles(text), encoding="utf-8")
     shutil.rmtree(site, ignore_errors=True)
     shutil.move(folder / "site", site)
