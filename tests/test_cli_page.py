@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import credex
 from tests.needs import need
 
@@ -29,6 +31,7 @@ def words(text):
     return re.sub(r"[−\d.,e]+|\s+|[-─]+", " ", text).split()
 
 
+@pytest.mark.slow
 def test_commands_print_what_the_page_says(tmp_path):
     source = str(Path(credex.__file__).parents[1])
     python = f"{sys.executable} -m credex"

@@ -13,13 +13,8 @@ import click
 
 from credex.cli import commands, pages
 from credex.cli.options import DEBUG
-from credex.errors import (
-    InputError,
-    InterruptedRun,
-    MissingExtraError,
-    OutputError,
-    StoppedRun,
-)
+from credex.disk import SavedBatch
+from credex.errors import InputError, MissingExtraError, OutputError, StoppedRun
 
 __all__ = ["main"]
 
@@ -60,7 +55,8 @@ def _told(error: BaseException) -> tuple[str, int]:
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     text = f"{error}{notes}"
     if isinstance(error, KeyboardInterrupt) and not isinstance(error, StoppedRun):
-        return (text if isinstance(error, InterruptedRun) else "interrupted"), INTERRUPTED
+        in_folder = isinstance(getattr(error, "partial", None), SavedBatch)
+        return (text if in_folder else "interrupted"), INTERRUPTED
     if isinstance(error, InputError | OutputError | MissingExtraError):
         return text, WRONG
     if type(error).__module__.startswith("credex"):
@@ -75,14 +71,14 @@ def in_options(text: str, group: click.Group) -> str:
     named = {p.name: p.opts[0] for c in group.commands.values() for p in c.params}
     for name, flag in named.items():
         if flag.startswith("--"):
-            text = re.sub(rf"(?<![\w-]){name}=(True\b|(?=\S)|(?=\s|$))", _flag(flag), text)
+            text = re.sub(rf"(?<![\w-]){name}=(True\b)?", _flag(flag), text)
     return text
 
 
 def _flag(flag: str) -> Any:
     def made(found: re.Match[str]) -> str:
         value = found.string[found.end() : found.end() + 1]
-        return flag if found[1] == "True" or not value.strip(" ,;.)") else f"{flag} "
+        return flag if found[1] or not value.strip(" ,;.)") else f"{flag} "
 
     return made
 

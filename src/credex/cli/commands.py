@@ -44,9 +44,11 @@ def _fitted(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     width = max(shutil.get_terminal_size().columns, 40)
-    lines = (
-        textwrap.wrap(line, width) if len(line) > width else [line] for line in text.split("\n")
-    )
+    lines = [
+        # lines of a table stay as they are
+        textwrap.wrap(line, width) if len(line) > width and "  " not in line.strip() else [line]
+        for line in text.split("\n")
+    ]
     return "\n".join("\n".join(line) for line in lines)
 
 

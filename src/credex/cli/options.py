@@ -10,7 +10,17 @@ import click
 from credex.cli.engines import ENGINES
 from credex.cli.formats import FORMATS
 
-__all__ = ["DEBUG", "Command", "data", "endpoint", "machine", "model", "option", "precision"]
+__all__ = [
+    "DEBUG",
+    "Command",
+    "batch",
+    "data",
+    "endpoint",
+    "machine",
+    "model",
+    "option",
+    "precision",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEBUG = "credex.debug"
