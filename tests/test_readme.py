@@ -75,7 +75,7 @@ def pages() -> Iterator[object]:
         yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=own)
 
 
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", list(pages()))
 def test_code_blocks_run(page: Path, headless: None) -> None:
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page.read_text(encoding="utf-8")):
