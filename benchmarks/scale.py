@@ -176,8 +176,8 @@ def report(
     body += f"\n\nEstimates and intervals of the {n:,} rows are {same}. Start-up (engine, workers, "
     body += "the first 2,000 rows) is not in the other figures. *Others*: processors that other "
     body += "programs of the machine used meanwhile; the wall clock suffers from them, processor "
-    body += f"time says what an engine adds. Above {BUSY:g} of them the verdict by the clock is *busy*. "
-    body += "Efficiency is against the first line.\n\n"
+    body += f"time says what an engine adds. Above {BUSY:g} of them the verdict by the clock is "
+    body += "*busy*. Efficiency is against the first line.\n\n"
     body += f"## Memory\n\nPeak resident MB, {few:,} → {n:,} rows. Servers are the JVM, Ray's "
     body += "raylet and its control store; the ratio is of the rest.\n\n"
     head = ["engine", "main process", "workers", "servers", "ratio", "within ±20 %"]
