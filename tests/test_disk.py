@@ -475,7 +475,7 @@ def test_ctrl_c_stops_and_can_be_resumed(n_jobs, folder):
     assert re.search(r"InterruptedRun: interrupted; \d+ rows are safe.*resume=True", said)
     done = cx.read_batch(folder)
     assert not done.complete
-    assert 6 <= len(done) < len(TRAIN)
+    assert 3 <= len(done) < len(TRAIN)  # two workers may finish part 1 first
     assert not list(folder.glob(".*"))  # neither a lock nor half a part
     again = explainer().explain_many(TRAIN, out=folder, resume=True, queries=30, partition_rows=3)
     assert again.complete
