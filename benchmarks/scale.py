@@ -45,6 +45,9 @@ LOCAL, ENGINE, FLAT, PEER = 0.8, 0.7, 0.2, 10.0
 BILLION, SHARES = 1e9, (0.5, 0.9)
 """Rows of the estimate, and the share of a cluster's processors that work, at least and at most."""
 
+BUSY = 0.2
+"""Processors that other programs may use before the wall clock says nothing about an engine."""
+
 FULL = 100_000
 """Rows of the portfolio, unless there are to be fewer."""
 
@@ -127,7 +130,8 @@ def speeds(found: dict[str, dict[str, Any]]) -> list[list[str]]:
         if name == ONE:
             lines.append([*figures, "1", "1", "–"])
         else:
-            told = f"{met(wall >= target)} / {met(cpu >= target)}"
+            busy = max(one["others"], f["others"]) > BUSY
+            told = f"{'busy' if busy else met(wall >= target)} / {met(cpu >= target)}"
             lines.append([*figures, f"{wall:.2f}", f"{cpu:.2f}", f"≥ {target}: {told}"])
     return lines
 
@@ -172,7 +176,8 @@ def report(
     body += f"\n\nEstimates and intervals of the {n:,} rows are {same}. Start-up (engine, workers, "
     body += "the first 2,000 rows) is not in the other figures. *Others*: processors that other "
     body += "programs of the machine used meanwhile; the wall clock suffers from them, processor "
-    body += "time says what an engine adds. Efficiency is against the first line.\n\n"
+    body += f"time says what an engine adds. Above {BUSY:g} of them the verdict by the clock is "
+    body += "*busy*. Efficiency is against the first line.\n\n"
     body += f"## Memory\n\nPeak resident MB, {few:,} → {n:,} rows. Servers are the JVM, Ray's "
     body += "raylet and its control store; the ratio is of the rest.\n\n"
     head = ["engine", "main process", "workers", "servers", "ratio", "within ±20 %"]

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
@@ -101,6 +100,9 @@ class Watch:
     """Wall clock, processor time and peak memory of this process and its descendants."""
 
     def __init__(self) -> None:
+        import psutil
+
+        self.gone = (psutil.NoSuchProcess, psutil.AccessDenied)
         self.me, self.stop = psutil.Process(), threading.Event()
         self.spent: dict[int, float] = {}
         self.peak = {"main": 0, "workers": 0, "servers": 0}
@@ -115,7 +117,7 @@ class Watch:
                     self.spent[process.pid] = used.user + used.system
                     kind = "servers" if name in SERVERS else "workers"
                     now["main" if process == self.me else kind] += process.memory_info().rss
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
+            except self.gone:
                 continue
         self.peak = {kind: max(self.peak[kind], now[kind]) for kind in now}
 
@@ -144,6 +146,8 @@ class Watch:
 
 def _busy() -> float:
     """Seconds that all processors of the machine were busy."""
+    import psutil
+
     now = psutil.cpu_times()
     return float(now.user + now.system + now.nice + now.irq + now.softirq)
 

@@ -184,7 +184,7 @@ class Ray:
         self.ray, self.tmp = ray, tmp
         self.died = (
             ray.exceptions.RayTaskError,
-            "2 workers died.*at rows .w(00|12). to .w(11|23). of .who.",
+            "2 workers died.*at rows w(00|12) to w(11|23) of .who.",
         )
 
     def explain(self, explainer, frame, parts, **goals):
@@ -225,7 +225,7 @@ def test_every_engine_gives_the_same_numbers(engine, forest, tmp_path):
     expected = pd.concat(explainer.frames([rows()], **GOALS), ignore_index=True)
     assert list(expected.loc[expected["error"].notna(), "row"]) == ["w07"]
     assert set(expected["region"]) == {"north", "south"}
-    for parts in (2, 5):
+    for parts in (2, 25):  # of 24 rows: one is empty, where the engine allows it
         found = engine.explain(explainer, rows(), parts, **GOALS)
         assert list(found.columns) == list(expected.columns)
         assert_frame_equal(plain(found), plain(expected), check_exact=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from credex.cells import display
 from credex.errors import InputError, MissingExtraError, ModelError
 from credex.portfolio import Work, blocks_of
 from credex.stopping import CallDict, split_call
@@ -88,7 +89,8 @@ def _explainer(sealed: Any, attempts: Any) -> Callable[[Any], Iterator[Any]]:
         task = ray.get_runtime_context().get_task_id()  # the same when a task is tried again
         work, queue = ray.get(sealed).open(lambda work: (work, work.queue()))
         for rows in blocks_of(block.to_pandas(), FRAME_ROWS, work.explainer.domain):
-            names = f"rows {rows[work.id].iloc[0]!r} to {rows[work.id].iloc[-1]!r}"
+            ids = work.ids(rows)
+            names = f"rows {display(ids.iloc[0])} to {display(ids.iloc[-1])}"
             died = ray.get(attempts.begin.remote(f"{task} {names}"))
             if died:
                 msg = f"{died} workers died (out of memory, or the model ended them) at {names} of "
