@@ -46,8 +46,9 @@ rows has a variance that falls with n and a bias that does not (noise makes |φ|
 background rows are not all); both are measured on {rows} rows and give the n that is needed.
 "Never": the bias alone is larger. Each peer has the best of its settings for each population,
 chosen with the exact answer in view, which no user has: Permutation with 10, 30 or 100 background
-rows, Kernel with 10 or 50 and 4d or 16d samples, Sampling with 10d or 40d samples. "Exact φ" is what
-an explainer without any error would need at one model row a row, and one for each background row.
+rows, Kernel with 10 or 50 and 4d or 16d samples, Sampling with 10d or 40d samples. "Exact φ" is
+what an explainer without any error would need at one model row a row, and one for each background
+row.
 
 sage-importance estimates shares of the loss, another target, which credex does not have: it is not
 compared."""
