@@ -9,13 +9,13 @@ after a change of the source.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import joblib
 import numpy as np
 from joblib import Parallel, delayed
 
@@ -65,7 +65,7 @@ class Cell:
 
     coverage: float
     signed: float
-    each: np.ndarray
+    each: list[float]
     error: float
     rows: float
     portfolio: float
@@ -95,7 +95,7 @@ def cell(p: Population, goal: dict[str, float], runs: int) -> Cell:
     hits, signed, errors, rows, portfolio, seconds = (np.array(x) for x in zip(*found, strict=True))
     error = float(np.sqrt((errors**2).mean()) / p.sizes.max())
     return Cell(
-        float(hits.mean()), float(signed.mean()), hits.mean(axis=0), error,
+        float(hits.mean()), float(signed.mean()), hits.mean(axis=0).tolist(), error,
         float(rows.mean()), float(portfolio.mean()), float(seconds.mean()),
     )  # fmt: skip
 
@@ -188,18 +188,19 @@ Found = tuple[str, int, int, Cell, Cell, dict[str, float]]
 
 def population(name: str, runs: int) -> Found:
     """Run everything on one population, or read what was kept of it."""
-    kept = KEPT / f"{name.replace(' ', '_').replace(',', '')}-{runs}.joblib"
+    kept = KEPT / f"{name.replace(' ', '_').replace(',', '')}-{runs}.json"
     if kept.exists():
-        found: Found = joblib.load(kept)
-        return found
+        raw = json.loads(kept.read_text(encoding="utf-8"))
+        return name, *raw["shape"], Cell(**raw["fixed"]), Cell(**raw["width"]), raw["peers"]
     p = build(name)
     fixed = cell(p, {"queries": QUERIES}, runs)
-    to_width = cell(p, {"width": WIDTH * float(p.sizes.max())}, runs)
-    found = name, *p.X.shape, fixed, to_width, peers(p, to_width.error)
+    wide = cell(p, {"width": WIDTH * float(p.sizes.max())}, runs)
+    others = peers(p, wide.error)
     KEPT.mkdir(parents=True, exist_ok=True)
-    joblib.dump(found, kept)
-    print(f"{name}: {fixed.coverage:.3f}, {to_width.coverage:.3f}", flush=True)
-    return found
+    raw = {"shape": p.X.shape, "fixed": asdict(fixed), "width": asdict(wide), "peers": others}
+    kept.write_text(json.dumps(raw), encoding="utf-8")
+    print(f"{name}: {fixed.coverage:.3f}, {wide.coverage:.3f}", flush=True)
+    return name, *p.X.shape, fixed, wide, others
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Mean importances over rows that were explained one by one, with intervals.
 
 **Noise.** The mean of |φ| over rows is too large if the φ are noisy. So the distribution of a
-feature's φ over rows is estimated (empirical Bayes): a mixture of normal distributions around 0,
-N(0, σ²) with σ on a grid (Stephens 2017, "adaptive shrinkage"), fitted by its likelihood to the
-estimates with their standard errors. The mean of |φ| is that of the rows' posteriors under it.
+feature's φ over rows is estimated (empirical Bayes): a mixture of normal distributions on a grid,
+fitted by its likelihood to the estimates with their standard errors (`Mixture`). The mean of |φ| is
+that of the rows' posteriors under it.
 
 **Intervals** come from a Bayesian bootstrap: rows are weighted at random, the mixture is fitted
 again, and so on. That holds the choice of rows and their noise together. If the population has N
@@ -44,7 +44,7 @@ CORRECTION_ERROR = 0.25
 """Standard error of what is taken off for noise, as a share of it.
 
 Seven distributions of φ, 40 and 200 rows, errors up to the size of φ: the correction was off by up
-to 0.2 of itself, and intervals without this allowance held down to 0.5 of the time.
+to a quarter of itself, and intervals without this allowance held down to 0.5 of the time.
 """
 
 
