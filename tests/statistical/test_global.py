@@ -41,8 +41,8 @@ PHI = exact()
 def test_means_are_covered(goal):
     """40 runs, 4 features. Runs with coverage 0.95 fall below 0.89 with probability 0.005.
 
-    That takes the 160 intervals as worth 100 independent ones. Seen to fail (0.6 and less) with the
-    mean of |u + r̂| in place of the estimate, and with rows' errors taken out of the variance.
+    That takes the 160 intervals as worth 100 independent ones. Seen to fail (0.58) with the mean of
+    |u + r̂| in place of the estimate.
     """
     shap = cx.BayesSHAP(model, BACKGROUND)
     size, signed = np.abs(PHI).mean(axis=0), PHI.mean(axis=0)
