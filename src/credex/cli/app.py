@@ -13,8 +13,8 @@ import click
 
 from credex.cli import commands, pages
 from credex.cli.options import DEBUG
-from credex.disk import SavedBatch
 from credex.errors import InputError, MissingExtraError, OutputError, StoppedRun
+from credex.saved_batch import SavedBatch
 
 __all__ = ["main"]
 
