@@ -17,9 +17,9 @@ import numpy as np
 from credex.batch import check_jobs
 from credex.batch_folder import MANIFEST
 from credex.cli import options as opt
-from credex.cli.engines import engine
 from credex.cli.session import Session
 from credex.disk import explain_to_folder
+from credex.engines.blocks import engine
 from credex.errors import InputError, OutputError, check_count
 from credex.explanation import Explanation
 from credex.models import HttpModel

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
-from credex.cli.engines import ENGINES
 from credex.cli.formats import FORMATS
+from credex.engines.blocks import ENGINES
 
 __all__ = [
     "DEBUG",

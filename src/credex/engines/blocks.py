@@ -49,11 +49,15 @@ def _begun(work: Work, blocks: Iterable[Block]) -> tuple[Sealed, Iterator[Block]
     return work.of_type(head.rows).sealed(), every()
 
 
+def _missing(name: str) -> MissingExtraError:
+    return MissingExtraError(f"engine {name!r} is not installed: pip install 'credex[{name}]'")
+
+
 def _with_dask(work: Work, blocks: Iterable[Block], n_workers: int) -> Iterator[Done]:
     try:
         from distributed import Client, as_completed
     except ImportError:
-        raise MissingExtraError("--engine dask needs dask: pip install 'credex[dask]'") from None
+        raise _missing("dask") from None
     found = _begun(work, blocks)
     if found is None:
         return
@@ -84,7 +88,7 @@ def _with_ray(work: Work, blocks: Iterable[Block], n_workers: int) -> Iterator[D
     try:
         import ray
     except ImportError:
-        raise MissingExtraError("--engine ray needs Ray: pip install 'credex[ray]'") from None
+        raise _missing("ray") from None
     found = _begun(work, blocks)
     if found is None:
         return
@@ -114,7 +118,7 @@ def _with_spark(work: Work, blocks: Iterable[Block], n_workers: int) -> Iterator
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingExtraError("--engine spark needs Spark: pip install 'credex[spark]'") from None
+        raise _missing("spark") from None
     found = _begun(work, blocks)
     if found is None:
         return
