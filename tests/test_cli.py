@@ -538,7 +538,7 @@ def test_forecast(here):
 def test_verify(here):
     more = ["--drop", "key", "--queries", "20", "-n", "5"]
     text = run("verify", "shop:linear", "rows.csv", *more)
-    assert "intervals at level 0.95 hold the value of exact values" in text
+    assert "intervals at level 0.95 hold the exact value" in text
     found = json.loads(run("verify", "shop:linear", "rows.csv", *more, "--json"))
     assert found["rows"] == 5
 

@@ -27,6 +27,7 @@ from credex.deconvolve import Mixture
 from credex.errors import InputError, check_count
 from credex.posteriors.student import quantile
 from credex.row_estimates import Rows, grouped, read
+from credex.seeds import Purpose, spawn
 from credex.typing import Floats
 
 __all__ = ["Aggregate", "aggregate", "share_of"]
@@ -163,7 +164,7 @@ def _average(rows: Rows, cohort: Any, how: _How) -> Average:
     if lost:
         raise InputError(f"nothing is known of {', '.join(lost[:3])} in any row; ask more queries")
     n, d = rows.mean.shape
-    rng = np.random.default_rng([n, how.stream])
+    rng = spawn(0, Purpose.ROW_WEIGHTS, n, how.stream)
     weights, z = rng.standard_exponential((N_DRAWS, n)), rng.standard_normal((d, 2, N_DRAWS))
     found = [
         _mean_of(

@@ -47,6 +47,7 @@ class Purpose(IntEnum):
     RANKED_ROWS = 101
     PORTFOLIO_ROWS = 103
     PORTFOLIO_PAIRS = 107
+    ROW_WEIGHTS = 109
     SAMPLED_INPUT = 211
 
 
