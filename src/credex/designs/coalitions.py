@@ -49,16 +49,18 @@ PROCESS_UNITS = 1_000
 
 
 class ShapleySequence(MaskSequence):
-    """Coalitions from the Shapley distribution without replacement, empty and full left out.
+    """Coalitions without replacement, empty and full left out.
 
-    Sizes follow a low-discrepancy walk over the strata, so that every prefix is close to
-    proportional; within a size masks are uniform. A size asked in full leaves the walk.
+    All sizes are drawn equally often (``even``: leverage scores of the Shapley regression), or as
+    the Shapley kernel weighs them. Sizes follow a low-discrepancy walk over the strata, so that
+    every prefix is close to proportional; within a size masks are uniform. A size asked in full
+    leaves the walk.
     """
 
-    def __init__(self, d: int, seed: int, *, paired: bool) -> None:
+    def __init__(self, d: int, seed: int, *, paired: bool, even: bool = True) -> None:
         super().__init__(d, paired=paired)
         layers = strata(d, paired=paired)
-        self._mass, count = layers.mass, layers.count
+        self._share, count = layers.turns if even else layers.mass, layers.count
         self.capacity = float(count.sum())
         self._rng = spawn(seed, Purpose.SHAPLEY_MASKS, d)
         self._start = float(self._rng.random())
@@ -98,8 +100,8 @@ class ShapleySequence(MaskSequence):
         pieces = [np.empty(0, dtype=np.int64)]
         u = (self._start + GOLDEN * np.arange(self._walked, self._walked + n)) % 1.0
         while len(u) and len(live := np.flatnonzero(self._left > 0)):
-            mass = self._mass[live].cumsum()
-            pick = live[mass.searchsorted(u * mass[-1], "right")]  # u < 1: the last is never passed
+            upto = self._share[live].cumsum()
+            pick = live[upto.searchsorted(u * upto[-1], "right")]  # u < 1: the last is never passed
             wanted = np.bincount(pick, minlength=len(self._left))
             full = live[(wanted >= self._left)[live]].tolist()
             # a stratum leaves the walk at its last unit, wherever a read ends
@@ -276,7 +278,7 @@ class CoalitionDesign(Design):
 
     def fresh_stream(self, h: History) -> MaskStream | PerturbationStream:
         """Return the coalitions that were not asked yet, in the order of the seed."""
-        d, seed, paired = self.d, int(self.options.seed), self.paired
+        d, seed, paired, even = self.d, int(self.options.seed), self.paired, self.uniform
         if self.options.paper:
 
             def coins(start: int, stop: int) -> Candidates:
@@ -284,8 +286,10 @@ class CoalitionDesign(Design):
                 return Candidates(masks, np.arange(start, stop))
 
             return PerturbationStream(coins, h.cursor)
-        key = ("shapley", d, seed, paired)
-        sequence = self.context.once(key, lambda: ShapleySequence(d, seed, paired=paired))
+        key = ("shapley", d, seed, paired, even)
+        sequence = self.context.once(
+            key, lambda: ShapleySequence(d, seed, paired=paired, even=even)
+        )
         recycle = float(getattr(self.options.sampler, "recycle", 0.0))
         known = self.known_units(h)
         return MaskStream(sequence, known, repeat=self.options.noisy, recycle=recycle)

@@ -142,7 +142,7 @@ def shapley_spread(p: ShapleyPosterior) -> Spread:
     asked, parameters = float(repeats.sum()), float(g.leverage.sum())
 
     def spread(units: float) -> tuple[Floats, float]:
-        later = np.maximum(fill_strata(layers.mass, count, units), np.minimum(now, count))
+        later = np.maximum(fill_strata(layers.turns, count, units), np.minimum(now, count))
         fpc = np.maximum(1 - later / count, 0.0)
         factor = (fpc * now / np.maximum(later, 1e-12))[stratum]
         variance = shrink(influence.T @ (square * factor[:, None]))
@@ -207,14 +207,14 @@ def _shrinkage(variance: Floats, products: Floats) -> Callable[[Floats], Floats]
     return shrink
 
 
-def fill_strata(mass: Floats, count: Floats, units: float) -> Floats:
-    """Distribute ``units`` over strata in proportion to ``mass``, none beyond its ``count``."""
-    free = np.ones(len(mass), dtype=np.bool_)
+def fill_strata(share: Floats, count: Floats, units: float) -> Floats:
+    """Distribute ``units`` over strata in proportion to ``share``, none beyond its ``count``."""
+    free = np.ones(len(share), dtype=np.bool_)
     while free.any():
-        share = (units - count[~free].sum()) * mass / mass[free].sum()
-        full = free & (share >= count)
+        given = (units - count[~free].sum()) * share / share[free].sum()
+        full = free & (given >= count)
         if not full.any():
-            return np.where(free, share, count)
+            return np.where(free, given, count)
         free &= ~full
     return count
 

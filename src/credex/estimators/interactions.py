@@ -41,7 +41,7 @@ LEAST_UNITS = 3
 
 
 RANDOM_COALITIONS = (
-    "interactions need coalitions from the Shapley distribution: explain with sampler='paired' or "
+    "interactions need random coalitions: explain with sampler='paired' or "
     "'random', and the default recipe"
 )
 
@@ -144,7 +144,7 @@ def _of_coalitions(design: CoalitionDesign, h: History) -> Sampled:
     masks, m = rows.design() if rows.n else np.zeros((0, d), np.bool_), rows.n // design.unit
     y = rows.y() if rows.n else np.zeros((0, len(np.asarray(h.full))))
     layers = strata(d, paired=design.paired)
-    stratum, drawn = layers.index(masks[::q]), fill_strata(layers.mass, layers.count, m)
+    stratum, drawn = layers.index(masks[::q]), fill_strata(layers.turns, layers.count, m)
     ends = np.vstack([np.ones((1, d)), np.zeros((1, d))])
     return Sampled(
         InputSpace(tuple((j,) for j in range(d)), np.ones(d, dtype=np.bool_)),

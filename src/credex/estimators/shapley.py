@@ -1,7 +1,7 @@
-"""BayesSHAP: draws from the Shapley distribution, and a regression that adds up to f(x) − base.
+"""BayesSHAP: coalitions stratified by size, and a regression that adds up to f(x) − base.
 
-Coalitions drawn from the Shapley distribution carry stratum weights, never the Shapley kernel a
-second time. ``recipe="paper"`` is the one exception: fair coins weighted by the kernel, as the
+The coalitions of a size share the weight that the Shapley kernel gives to the size, however often
+it was drawn. ``recipe="paper"`` is the one exception: fair coins weighted by the kernel, as the
 paper prints it.
 """
 

@@ -31,6 +31,9 @@ MAX_NODES, DRAFT_NODES = 24, 5
 NEGLIGIBLE = 1e-10
 """Sizes of masks with less than this share of the largest weight are left out."""
 
+VANISHING = 1e-13
+"""Factors below this are raised to it, so that products can be divided by them."""
+
 
 class Nodes(NamedTuple):
     """Factors and weights of product functions of masks."""
@@ -79,17 +82,21 @@ class MaskFunctional(Functional):
         """Add the sums' covariance with the product part at masks ``on`` to ``sums (q, n)``."""
         nodes = shapley_nodes(self.d, draft=True) if draft else self.nodes
         a, b, on, w = nodes.a[:, None], nodes.b[:, None], on.T, kernel.weights[0]
-        own = nodes.c if self.contrast else nodes.c * nodes.a
+        own, number = nodes.c if self.contrast else nodes.c * nodes.a, on.astype(nodes.b.dtype)
         for beta, factor in kernel.factors(5.0 if draft else 6.5):
             single = np.complex64 if np.iscomplexobj(factor) else np.float32
             e = factor.astype(single) if draft else factor
-            up, down = a + b * np.conj(e), a * e + b  # (q, d): with feature j in the mask, without
-            F = np.where(on[:, None], up.T[..., None], down.T[..., None])
-            others, whole = product_of_others(F)
+            up, down = a + b * np.conj(e), a * e + b  # (t, d): with feature j in the mask, without
+            up, down = (np.where(np.abs(F) < VANISHING, VANISHING, F) for F in (up, down))
+            # products over features as sums of logarithms, (t, n)
+            none, each = np.log(down), np.log(up) - np.log(down)
+            whole = np.exp(none.sum(axis=1, keepdims=True) + each @ number)
+            weighted = own[:, None] * whole
+            others = np.where(on, (1 / up).T @ weighted, (1 / down).T @ weighted)
             one = np.where(
                 on, (1 - self.contrast * np.conj(e))[:, None], (e - self.contrast)[:, None]
             )
-            sums[-len(on) :] += (w * beta) * (one * np.einsum("t,dtn->dn", own, others)).real
+            sums[-len(on) :] += (w * beta) * (one * others).real
             if not self.contrast:
                 sums[0] += (w * beta) * (nodes.c @ whole).real
 
@@ -114,7 +121,7 @@ class MaskFunctional(Functional):
             e, ec = factor[:, None], np.conj(factor[:, None])
             up, down = a2 + b2 * e, b2 + a2 * ec  # sums over one feature of the second mask
             F = a * up + b * down
-            F = np.where(np.abs(F) < 1e-13, 1e-13, F)
+            F = np.where(np.abs(F) < VANISHING, VANISHING, F)
             left = own * (up - self.contrast * down) / F
             right = own2 * (a + b * ec - self.contrast * (b + a * e)) / F
             both = own * own2 * (1 + self.contrast * (1 - e - ec)) / F
@@ -291,16 +298,3 @@ def _binomials(n: int) -> Floats:
 
     k = np.arange(n + 1)
     return np.asarray(np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)))
-
-
-def product_of_others(F: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """prod_{j != i} F_j along the first axis, without division, and the whole product."""
-    out, acc = np.empty_like(F), np.ones_like(F[0])
-    for i in range(len(F)):
-        out[i] = acc
-        acc = acc * F[i]
-    whole, acc = acc, np.ones_like(F[0])
-    for i in range(len(F) - 1, -1, -1):
-        out[i] *= acc
-        acc = acc * F[i]
-    return out, whole

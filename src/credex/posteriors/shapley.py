@@ -49,6 +49,7 @@ class Strata:
     paired: bool
     count: Floats  # (S,) number of coalitions (of pairs) in each stratum; at most 1e300
     mass: Floats  # (S,) share of the Shapley kernel's total weight, sums to one
+    turns: Floats  # (S,) share of the draws if all sizes are drawn equally often, sums to one
 
     def index(self, masks: Masks) -> Ints:
         """Stratum of each mask, ``(n,)``; sizes 0 and d are not allowed."""
@@ -91,7 +92,8 @@ def strata(d: int, *, paired: bool) -> Strata:
     halves = [2 if paired and 2 * s == d else 1 for s in sizes]
     count = [float(min(comb(d, s), 10**300)) / h for s, h in zip(sizes, halves, strict=True)]
     mass = np.array([1.0 / (s * (d - s)) / h for s, h in zip(sizes, halves, strict=True)])
-    return Strata(d, paired, np.array(count), mass / mass.sum())
+    turns = 1.0 / np.array(halves)
+    return Strata(d, paired, np.array(count), mass / mass.sum(), turns / turns.sum())
 
 
 @dataclass(frozen=True, eq=False)
