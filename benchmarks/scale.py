@@ -236,7 +236,9 @@ def report(
     body += f"time says what an engine adds. Above {BUSY:g} of them the verdict by the clock is "
     body += "*busy*. Efficiency is against the first line.\n\n"
     body += f"## Memory\n\nPeak resident MB, {few:,} → {n:,} rows. Servers are the JVM, Ray's "
-    body += "raylet and its control store; the ratio is of the rest.\n\n"
+    body += "raylet and its control store; the ratio is of the rest. Ray reads the footers of "
+    body += f"Parquet files with {WORKERS} processes instead of 32 "
+    body += "(`RAY_DATA_PARQUET_FOOTER_NUM_ACTORS`).\n\n"
     head = ["engine", "main process", "workers", "servers", "ratio", "within ±20 %"]
     body += table(head, memory(small, large))
     body += "\n\n## Against peers, row by row\n\nRows per second of processor time, one process, "

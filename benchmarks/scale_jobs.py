@@ -191,6 +191,7 @@ def ray(scratch: Path) -> Callable[[Path, Path], None]:
     """Ray on this machine."""
     (scratch / "token").write_text(secrets.token_hex(32))  # else Ray writes one into the home
     os.environ |= {"RAY_AUTH_TOKEN_PATH": str(scratch / "token"), "RAY_USAGE_STATS_ENABLED": "0"}
+    os.environ["RAY_DATA_PARQUET_FOOTER_NUM_ACTORS"] = str(WORKERS)  # else 32 processes
     import ray
 
     from credex.engines import ray as engine
@@ -207,8 +208,7 @@ def ray(scratch: Path) -> Callable[[Path, Path], None]:
     explained = explainer()
 
     def job(source: Path, out: Path) -> None:
-        files = len(list(source.glob("*.parquet")))
-        given = ray.data.read_parquet(str(source), override_num_blocks=files)
+        given = ray.data.read_parquet(str(source))
         engine.explain(explained, given, **GOALS).write_parquet(str(out))
 
     return job

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,22 @@ class Crashing:
 
     def __call__(self, rows):
         os._exit(3)
+
+
+class Meeting:
+    """A model that waits in its first call until other processes have begun theirs."""
+
+    def __init__(self, folder, processes):
+        self.folder, self.processes = str(folder), processes
+
+    def __call__(self, rows):
+        (Path(self.folder) / f"{os.getpid()}").touch()
+        for _ in range(300):
+            if len(list(Path(self.folder).iterdir())) >= self.processes:
+                break
+            time.sleep(0.1)
+        self.processes = 0  # waits once
+        return np.asarray(rows)[:, 0]
 
 
 def table():
@@ -188,15 +205,21 @@ class Ray:
         )
 
     def explain(self, explainer, frame, parts, **goals):
-        from credex.engines import ray as engine
+        given = self.read(frame, parts, index=False)
+        found = self.lazy(explainer, given, max_retries=1, **goals).to_pandas()
+        return found.sort_values("row", kind="stable").reset_index(drop=True)
 
+    def read(self, frame, parts, **written):
         folder = self.tmp / f"{parts}-{len(list(self.tmp.iterdir()))}"
         folder.mkdir()
         for i, block in enumerate(np.array_split(np.arange(len(frame)), parts)):
-            frame.iloc[block].to_parquet(folder / f"{i}.parquet", index=False)
-        given = self.ray.data.read_parquet(str(folder), override_num_blocks=parts)
-        found = engine.explain(explainer, given, max_retries=1, **goals).to_pandas()
-        return found.sort_values("row", kind="stable").reset_index(drop=True)
+            frame.iloc[block].to_parquet(folder / f"{i}.parquet", **written)
+        return self.ray.data.read_parquet(str(folder), override_num_blocks=parts)
+
+    def lazy(self, *given, **goals):
+        from credex.engines import ray as engine
+
+        return engine.explain(*given, **goals)
 
     def close(self):
         self.ray.shutdown()
@@ -250,6 +273,36 @@ def test_frames_of_the_wrong_kind(engine):
     module = import_module(f"credex.engines.{name}")
     with pytest.raises(cx.InputError, match="the rows are a DataFrame; pass a"):
         module.explain(explainer_of(Crashing()), rows(), id="who")
+
+
+@pytest.mark.parametrize("engine", [Ray], indirect=True, ids=["ray"])
+def test_ray_takes_every_processor_for_one_file(engine, tmp_path):
+    """A task for every 12 rows, two at a time; Ray alone would make one task of the file."""
+    met, out = tmp_path / "met", tmp_path / "out"
+    met.mkdir()
+    given = engine.read(rows().drop(columns="c").drop(index=7), 1, index=False)
+    domain = cx.Tabular(table().drop(columns="c"), background=3)
+    explainer = cx.BayesSHAP(Meeting(met, 2), domain)
+    engine.lazy(explainer, given, partition_rows=12, **GOALS).write_parquet(str(out))
+    parts = [set(pd.read_parquet(file)["row"]) for file in out.glob("*.parquet")]
+    assert sorted(map(len, parts)) == [11, 12]
+    assert len(set.union(*parts)) == 23
+    assert len(list(met.iterdir())) == 2
+    with pytest.raises(cx.InputError, match="partition_rows must be a whole number ≥ 1; got 0"):
+        engine.lazy(explainer, given, partition_rows=0, **GOALS)
+
+
+@pytest.mark.parametrize("engine", [Ray], indirect=True, ids=["ray"])
+def test_ray_takes_types_from_the_schema(engine, forest):
+    """Whole numbers stay whole if the first is missing; an index of pandas is a column of Ray."""
+    visits = pd.array([None, *range(1, 24)], dtype="Int64")
+    given = engine.read(rows().assign(visits=visits).drop(columns="region").set_index("who"), 1)
+    found = engine.lazy(explainer_of(forest), given, queries=30, id="who", keep=["visits"])
+    values = {row["row"]: row["visits"] for row in found.take_all()}
+    assert values == {f"w{i:02d}": i or None for i in range(24)}
+    assert {type(value) for value in values.values()} == {int, type(None)}
+    with pytest.raises(cx.InputError, match="missing 'a'"):
+        engine.lazy(explainer_of(Crashing()), given.drop_columns(["a"]), id="who")
 
 
 def test_joblib_contexts_are_respected(forest, tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from credex.cells import display
-from credex.errors import InputError, MissingExtraError, ModelError
+from credex.errors import InputError, MissingExtraError, ModelError, check_count
 from credex.portfolio import Work, blocks_of
 from credex.stopping import CallDict, split_call
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 FRAME_ROWS = 1_000
-"""Rows explained side by side; a block of Ray (128 MB) may hold a million."""
+"""Rows explained side by side, and rows of a task; a block of Ray (128 MB) may hold a million."""
 
 RETRIES = 3
 """How often rows whose worker died are tried again, as in Spark. Ray Data never gives up."""
@@ -30,6 +30,7 @@ def explain(
     id: str,  # noqa: A002 - the word for it
     keep: Sequence[str] = (),
     cohort: Any = None,
+    partition_rows: int = FRAME_ROWS,
     max_retries: int = RETRIES,
     **call: Unpack[CallDict],
 ) -> Any:
@@ -39,6 +40,11 @@ def explain(
     lies in the object store, and each worker process unpickles it once. Rows whose worker died are
     tried again ``max_retries`` times; then a `ModelError` that names them is the cause of the error
     that Ray raises when the dataset is read.
+
+    Blocks of more than ``partition_rows`` rows are cut, and each piece is a task. Without that, Ray
+    would join reading, explaining and writing into one task for each 128 MB of Parquet, whatever
+    ``override_num_blocks`` says: a small table would be explained by one processor, and a task
+    would hold all its explanations until the last one is there. Smaller blocks stay as they are.
 
     Blocks are explained by tasks, not by a pool of actors: actors keep the processors that they
     reserve, and where they have reserved all of them, the tasks that read the data wait for ever.
@@ -52,13 +58,28 @@ def explain(
     if not isinstance(dataset, Dataset):
         msg = f"the rows are a {type(dataset).__name__}; pass a Ray Dataset, for example from "
         raise InputError(msg + "ray.data.read_parquet")
+    rows = check_count("partition_rows", partition_rows)
     goals, options = split_call(call, explainer.options)
-    work = Work(explainer, goals, options, id, tuple(keep), cohort)
-    for head in dataset.limit(1).iter_batches(batch_size=1, batch_format="pyarrow"):
-        work = work.of_type(head.to_pandas())
+    work = _of_type(Work(explainer, goals, options, id, tuple(keep), cohort), dataset)
     attempts = ray.remote(num_cpus=0)(_Attempts).remote(max_retries)
     explain_block = _explainer(ray.put(work.sealed()), attempts)
-    return dataset.map_batches(explain_block, batch_size=None, batch_format="pyarrow")
+    cut = dataset.repartition(target_num_rows_per_block=rows)
+    return cut.map_batches(explain_block, batch_size=None, batch_format="pyarrow")
+
+
+def _of_type(work: Work, dataset: Any) -> Work:
+    """Return the work with the types of the dataset's columns.
+
+    Ray knows them for Parquet and Arrow. Otherwise a row is read, which starts processes.
+    """
+    import pyarrow as pa
+
+    known = getattr(dataset.schema(fetch_if_missing=False), "base_schema", None)
+    if isinstance(known, pa.Schema):  # the blocks have no index, whatever pandas noted in the file
+        return work.of_type(known.empty_table().to_pandas(ignore_metadata=True))
+    for head in dataset.limit(1).iter_batches(batch_size=1, batch_format="pyarrow"):
+        work = work.of_type(head.to_pandas())
+    return work
 
 
 class _Attempts:
