@@ -14,7 +14,14 @@ from credex.averages import Aggregate, Average, Estimates
 from credex.cells import clean, display
 from credex.errors import BudgetError, InputError, InterruptedRun, ModelError
 from credex.estimators.forecast import Forecast
-from credex.importance.estimate import Means, Residuals, mean_sizes, plain_means, second_moment
+from credex.importance.estimate import (
+    Means,
+    Residuals,
+    Sizes,
+    mean_sizes,
+    plain_means,
+    second_moment,
+)
 from credex.importance.outlook import Outlook
 from credex.importance.survey import Survey
 from credex.model_queue import ModelQueue
@@ -74,7 +81,7 @@ class PortfolioRun:
         self._begun = time.perf_counter()
         self._most = min(request.max_rows or survey.size, len(survey.instances))
         self._groups: list[tuple[Any, Masks, int]] = _cohorts(survey, request.cohorts)
-        self._means: list[tuple[Residuals, Means, Means]] = []
+        self._means: list[tuple[Residuals, Sizes, Means]] = []
         self.least = self._least_rows()
 
     def run(self) -> Aggregate:
@@ -168,7 +175,7 @@ class PortfolioRun:
     def outlook(self) -> Outlook:
         """Return what the next queries will do."""
         return Outlook(
-            [f for f, _, _ in self._means],
+            [(f, m) for f, m, _ in self._means],
             self._limits(),
             shape=self.survey.shape[:2],
             level=self.request.level,
@@ -244,7 +251,7 @@ class PortfolioRun:
         )
 
     def _average(
-        self, cohort: Any, size: int, found: tuple[Residuals, Means, Means], j: int
+        self, cohort: Any, size: int, found: tuple[Residuals, Sizes, Means], j: int
     ) -> Average:
         """Return the averages of output j."""
         f, sizes, plain = found
