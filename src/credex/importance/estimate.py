@@ -146,7 +146,8 @@ def joint(half: Floats, end: Floats, together: Floats, doubt: Floats) -> Floats:
 def _correlation(a: Floats, b: Floats) -> Floats:
     a, b = a - a.mean(axis=0), b - b.mean(axis=0)
     size = np.sqrt((a**2).mean(axis=0) * (b**2).mean(axis=0))
-    return np.divide((a * b).mean(axis=0), size, out=np.zeros_like(size), where=size > 0)
+    both = np.divide((a * b).mean(axis=0), size, out=np.zeros_like(size), where=size > 0)
+    return np.asarray(both)
 
 
 def plain_means(f: Residuals, level: float) -> Means:
@@ -168,15 +169,16 @@ def _covariance(
 ) -> Floats:
     """Covariance ``(d, d, k)`` of the mean of ``score (n, d, k)`` plus that of ``per_row``.
 
-    S²/n of a sample from all rows, less what is known because the rows are a share of them, with
-    the most extreme row counted once more.
+    S²/n of a sample from all N rows, less what is known because the rows are a share of them, with
+    the most extreme row counted once more. In S², noise within rows is not known, and of the part
+    D² in which the F surrogates differ, D²/(F N) instead of D²/N is: each has met rows of one fold
+    only.
     """
     n, d = score.shape[:2]
     left = score - score.mean(axis=0)
     S = np.einsum("nik,njk->ijk", left, left) / max(n - 1, 1)
-    noise = within.mean(axis=0)
-    between = np.einsum("iik->ik", S) - noise
-    share = np.sqrt(np.maximum(between, 0.0) / np.maximum(np.einsum("iik->ik", S), 1e-300))
+    known = np.einsum("iik->ik", S) - within.mean(axis=0) - _between_folds(per_row)
+    share = np.sqrt(np.maximum(known, 0.0) / np.maximum(np.einsum("iik->ik", S), 1e-300))
     out = S / n - S * share[:, None] * share / f.size
     at = np.arange(d)
     out[at, at] += max(1.0 - n / f.size, 0.0) * tail_variance(score)
@@ -188,3 +190,9 @@ def _covariance(
         outer = np.einsum("nik,njk->ijk", rows, rows) / max(len(rows) - 1, 1)
         out += outer * (1.0 / len(rows) - 1.0 / f.size)
     return np.asarray(out)
+
+
+def _between_folds(per_row: Floats) -> Floats:
+    """D²·(1 − 1/F) of values ``(N, d, F, k)`` of F surrogates."""
+    apart = per_row - per_row.mean(axis=2, keepdims=True)
+    return np.asarray(((apart - apart.mean(axis=0)) ** 2).mean(axis=(0, 2)))
