@@ -22,6 +22,13 @@ LEAST_BETWEEN = 0.04
 With few rows it often is not, and a plan without it would keep to them.
 """
 
+LEARNS, LEARNS_SD = 0.3, 0.15
+"""Power of the cost with which the unexplained share of outputs falls, and how much it differs.
+
+Mean and standard deviation over 19 populations, from the first look to the last: 0.03 for a product
+of three signs, which no surrogate of pairs can learn, to 0.56 for a sum of smooth functions.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -34,10 +41,12 @@ class Choice:
 
 
 class Outlook:
-    """Predicts widths of the intervals of mean |φ| if the surrogate stays as it is.
+    """Predicts widths of the intervals of mean |φ|.
 
     ``cost(n, p)`` gives the model rows of n rows with p pairs. ``limits (d, k)`` are the widths
-    that are wanted.
+    that are wanted. By default the surrogate stays as it is, and shapes as hard to tell apart: what
+    is asked next is chosen so. With ``learning`` variances fall with that power of the cost, and
+    with more pairs the estimates depend less on shapes: so needs are forecast.
     """
 
     def __init__(
@@ -49,16 +58,22 @@ class Outlook:
         level: float,
         cost: Callable[[int, int], int],
         size: int,
+        learning: float | None = None,
     ) -> None:
         self.n, self.p = shape
-        self._cost, self._size = cost, size
+        self._cost, self._size, self._learning = cost, size, learning
         self._parts = [
             _Part(f, m, self.p, level, at) for (f, m), at in zip(groups, limits, strict=True)
         ]
 
     def ratio(self, n: int, p: int) -> float:
         """Widest interval as a share of its limit."""
-        return max(part.ratio(n / self.n, p) for part in self._parts)
+        forecast = self._learning is not None
+        ratio = max(part.ratio(n / self.n, p, forecast=forecast) for part in self._parts)
+        if self._learning is None:
+            return ratio
+        growth = self._cost(n, p) / self._cost(self.n, self.p)
+        return float(ratio * growth ** (-self._learning / 2))
 
     def cheapest(self, goal: float = 1.0) -> Choice | None:
         """Return the choice that meets the limits with the fewest model rows, if there is one."""
@@ -104,7 +119,8 @@ class _Part:
     """Sources of error of one cohort."""
 
     def __init__(self, f: Residuals, m: Sizes, p: int, level: float, limits: Floats) -> None:
-        self._n, self._size, self._limits, self._m = len(f.r), f.size, limits, m
+        self._n, self._p, self._size = len(f.r), p, f.size
+        self._limits, self._m = limits, m
         self._per_pair = p * m.noise
         self._between = np.maximum(m.spread - m.noise, self._per_pair * LEAST_BETWEEN)
         self._base = (m.tilt / f.r.shape[1]) ** 2 * f.base_variance
@@ -113,7 +129,7 @@ class _Part:
         tau2 = np.maximum(second_moment(f)[0], p * within * LEAST_BETWEEN)
         self._square, self._within, self._now = tau2, p * within, tau2 + within
 
-    def ratio(self, more: float, p: int) -> float:
+    def ratio(self, more: float, p: int, *, forecast: bool) -> float:
         m, n = self._m, max(more * self._n, 2.0)
         left = max(1 / n - 1 / self._size, 0.0)
         variance = self._between * left + self._per_pair / (p * n) + self._base / more
@@ -121,6 +137,8 @@ class _Part:
         half = self._q * np.sqrt(variance)
         total = self._square + self._within / p
         error = np.divide(total, self._now, out=np.ones_like(total), where=self._now > 0)
+        if forecast:  # what τ² and shapes matter falls with the share of noise in the estimates
+            error = np.full_like(error, self._p / p)
         error = error / np.sqrt(more)  # of τ², as a multiple of the present one
         doubt = self._q * error * np.sqrt(m.shape)
         ends = [joint(half, error * end, m.together, doubt) for end in (m.above, m.below)]

@@ -22,7 +22,7 @@ from credex.importance.estimate import (
     plain_means,
     second_moment,
 )
-from credex.importance.outlook import Outlook
+from credex.importance.outlook import LEARNS, LEARNS_SD, Outlook
 from credex.importance.survey import Survey
 from credex.model_queue import ModelQueue
 from credex.posteriors import Belief
@@ -47,6 +47,9 @@ DEFAULT_CEILING = 20_000
 
 SHARE, GROWTH = 0.6, 2.0
 """Share of a predicted need that is asked before the next look, and most growth of the cost."""
+
+FORECAST_ERROR = 1.6
+"""Factor by which a predicted width may be wrong, beside what the surrogate learns."""
 
 N_RANK_DRAWS = 2_000
 """Draws for ranks: probabilities are right to 0.011 (one standard error)."""
@@ -172,8 +175,8 @@ class PortfolioRun:
         out = [np.asarray(rule.limits(m.value), dtype=np.float64) for _, m, _ in self._means]
         return [np.where(at > 0, at, 1.0) for at in out]
 
-    def outlook(self) -> Outlook:
-        """Return what the next queries will do."""
+    def outlook(self, learning: float | None = None) -> Outlook:
+        """Return what the next queries will do; see `Outlook` for ``learning``."""
         return Outlook(
             [(f, m) for f, m, _ in self._means],
             self._limits(),
@@ -181,6 +184,7 @@ class PortfolioRun:
             level=self.request.level,
             cost=self.survey.cost,
             size=self._most,
+            learning=learning,
         )
 
     def _next(self, ceiling: int, *, fixed: bool) -> tuple[int, int]:
@@ -205,12 +209,17 @@ class PortfolioRun:
 
     def forecast(self, width: Any, row_cost: float | None) -> Forecast:
         """Return how many more model rows a width takes, after those that were asked."""
-        n, p, _ = self.survey.shape
-        spent, need = self.queue.rows_sent, self.outlook().cheapest()
-        more = np.inf if need is None else max(float(need.cost - self.survey.cost(n, p)), 0.0)
+        spent, now = self.queue.rows_sent, self.survey.cost(*self.survey.shape[:2])
+
+        def more_for(learning: float, factor: float) -> float:
+            """Model rows after those asked, for a width that a factor makes harder to reach."""
+            need = self.outlook(learning).cheapest(1.0 / factor)
+            return np.inf if need is None else max(float(need.cost - now), 0.0)
+
+        more = more_for(LEARNS, 1.0)
+        low = min(more_for(LEARNS + LEARNS_SD, 1.0 / FORECAST_ERROR), more)
+        high = max(more_for(LEARNS - LEARNS_SD, FORECAST_ERROR), more)
         each = (time.perf_counter() - self._begun) / max(spent, 1)
-        spread = np.sqrt(2.0 / (n - 1))  # relative error of a variance
-        low, high = more * max(1 - 2 * spread, 0.25), more * (1 + 2 * spread)
         return Forecast(
             queries=more,
             low=low,
