@@ -37,8 +37,8 @@ def shaped(kind, rng, n=N):
 def test_intervals_hold_for_errors_of_any_shape(kind):
     """30 samples of 200 rows, noise of 0.6: a coverage of 0.95 is seen below 0.8 once in 700.
 
-    With the normal shape alone "rare" was covered 0.63 and "two points" 0.03. A threshold is none of
-    the shapes: its mean is found too small by 0.13, and the interval holds.
+    With the normal shape alone "rare" was covered 0.63 and "two points" 0.03. A threshold is none
+    of the shapes: its mean is found too small by 0.13, and the interval holds.
     """
     held, errors = [], []
     for seed in range(30):
