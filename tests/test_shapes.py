@@ -91,6 +91,18 @@ def test_one_more_extreme_row_is_counted():
     assert tail_variance(normal).item() < 0.04 * normal.var() / 500
 
 
+def test_where_surrogates_differ_all_rows_asked_are_not_all_that_is_known():
+    """Each surrogate has met a fifth of the rows: its own error there is not that of all rows."""
+    rng = np.random.default_rng(5)
+    phi = rng.normal(size=(N, 1))
+    f = residuals(phi + rng.normal(size=phi.shape), phi, N, 0.0, rng)
+    assert plain_means(f, LEVEL).covariance.item() == pytest.approx(0.0, abs=1e-9)
+    apart = f.u + 0.5 * rng.normal(size=f.u.shape)
+    differ = Residuals(apart, f.own, f.r, f.within, f.base_variance, f.size)
+    expected = 0.25 * (1 - 1 / FOLDS) / N
+    assert plain_means(differ, LEVEL).covariance.item() == pytest.approx(expected, rel=0.1)
+
+
 def test_shapes_that_cannot_be_told_apart_widen_the_interval():
     """With 30 rows and much noise the variance between shapes is there; with 500 and little not."""
     rng = np.random.default_rng(3)
