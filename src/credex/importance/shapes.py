@@ -42,8 +42,8 @@ TRUSTS = (1.0, 0.5, 0.0)
 LEARNING = 0.25
 """Power of the likelihood that weighs shapes: errors of few pairs are not normal.
 
-With 1, 0.5 and 0.25, intervals at a width held 0.81, 0.86 and 0.88 for a product of three signs and
-0.85, 0.88 and 0.90 for a product of two thresholds and a slope.
+With 1 (and no extreme row counted again), 0.5 and 0.25, intervals at a width held 0.81, 0.86 and
+0.88 for a product of three signs, and 0.85, 0.88 and 0.90 for a slope behind two thresholds.
 """
 
 LEAST_WEIGHT = 0.01
