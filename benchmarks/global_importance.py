@@ -25,7 +25,7 @@ from benchmarks.global_rare_cases import RARE, build
 from benchmarks.timing import publish, table
 
 KEPT = Path(__file__).resolve().parent.parent / "out" / "global"
-RUNS = 10
+RUNS = 12
 QUERIES = 800
 WIDTH = 0.2  # of the largest mean |φ|
 PEER_ROWS = 16
