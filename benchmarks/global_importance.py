@@ -20,11 +20,12 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import credex as cx
-from benchmarks.global_cases import CHOSEN, REPORTED, Population, build
+from benchmarks.global_cases import CHOSEN, REPORTED, Population
+from benchmarks.global_rare_cases import RARE, build
 from benchmarks.timing import publish, table
 
 KEPT = Path(__file__).resolve().parent.parent / "out" / "global"
-RUNS = 10
+RUNS = 12
 QUERIES = 800
 WIDTH = 0.2  # of the largest mean |φ|
 PEER_ROWS = 16
@@ -41,10 +42,10 @@ and of mean φ. Its standard error is about 0.03 a population, and 0.01 for the 
 of the largest mean |φ|. Error is the root mean square over runs and features, divided by the
 largest mean |φ|.
 
-Estimators and constants were chosen on: {chosen}. The populations below were not looked at then.
-A quick run on three of
-them came before the width was changed from 15 % to 20 % and a detail of how a budget is divided
-was settled; the estimators did not change after it."""
+Estimators and constants were chosen on: {chosen}. The populations below were not looked at then,
+with this reservation: an earlier estimator of mean |φ| was reported on them, with 0.54 for one
+feature of "conjunctions" to a width, and the present one, which replaces it for that reason, was
+chosen on other populations of that kind and run on these once."""
 
 PEERS = """\
 ## Model rows against explaining rows with shap and averaging
@@ -215,7 +216,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="names of populations")
     args = parser.parse_args()
-    names, runs = (CHOSEN if args.chosen else REPORTED), args.runs
+    names, runs = ((*CHOSEN, *RARE) if args.chosen else REPORTED), args.runs
     if args.quick:
         names, runs = names[:3], 4
     names = args.only or names
@@ -225,8 +226,8 @@ def main() -> None:
     for name, n, d, fixed, wide, peer in found:
         coverage.append(
             [name, str(n), str(d), f"{fixed.coverage:.3f}", f"{fixed.signed:.3f}",
-             f"{fixed.error:.3f}", f"{wide.coverage:.3f}", f"{wide.signed:.3f}",
-             f"{wide.error:.3f}",
+             f"{fixed.error:.3f}", f"{wide.coverage:.3f}",
+             f"{min(wide.each):.2f}", f"{wide.signed:.3f}", f"{wide.error:.3f}",
              f"{wide.rows:,.0f}", f"{wide.portfolio:.0f}", f"{wide.seconds:.1f}"]
         )  # fmt: skip
         best = min(v for k, v in peer.items() if k != "Exact φ")
@@ -237,10 +238,12 @@ def main() -> None:
         [f"{np.mean([getattr(f[i], key) for f in found]):.3f}" for key in ("coverage", "signed")]
         for i in (3, 4)
     ]
-    coverage.append(["mean", "", "", *pooled[0], "", *pooled[1], "", "", "", ""])
+    coverage.append(["mean", "", "", *pooled[0], "", pooled[1][0], "", pooled[1][1], *[""] * 4])
     head = ["population", "rows", "d", "fixed: size", "mean φ", "error", "to a width: size"]
-    head += ["mean φ", "error", "model rows", "rows asked", "processor s"]
-    body = INTRODUCTION.format(runs=runs, queries=QUERIES, width=WIDTH, chosen="; ".join(CHOSEN))
+    head += ["worst feature", "mean φ", "error", "model rows", "rows asked", "processor s"]
+    body = INTRODUCTION.format(
+        runs=runs, queries=QUERIES, width=WIDTH, chosen="; ".join((*CHOSEN, *RARE))
+    )
     body += "\n\n## Coverage\n\n" + table(head, coverage)
     body += "\n\n" + PEERS.format(rows=PEER_ROWS) + "\n\n"
     body += table(

@@ -65,6 +65,14 @@ def test_without_noise_a_sample_has_the_interval_of_its_mean():
     assert aggregate(batch_of(phi, 0.0), population=100).upper == pytest.approx(a.mean, rel=1e-6)
 
 
+def test_the_most_extreme_row_counts_once_more():
+    """One row of 50 that is not zero counts as two: the variance of the mean is twice S²/n."""
+    phi = np.zeros((50, 4))
+    phi[7] = 1.0
+    sd = aggregate(batch_of(phi, 0.0)).of().size.sd
+    np.testing.assert_allclose(sd, np.sqrt(2 / 50) * phi.std(axis=0, ddof=1), rtol=0.1)
+
+
 def test_errors_that_rows_share_do_not_average_out():
     phi = np.random.default_rng(0).normal(size=(400, 4)) + 5.0
     apart = aggregate(batch_of(phi, 0.5), population="rows")

@@ -7,7 +7,8 @@ that of the rows' posteriors under it.
 
 **Intervals** come from a Bayesian bootstrap: rows are weighted at random, the mixture is fitted
 again, and so on. That holds the choice of rows and their noise together. If the population has N
-rows, the part of the variance that is due to the choice of rows is reduced by n/N.
+rows, the part of the variance that is due to the choice of rows is reduced by n/N. The most extreme
+row counts once more: the sample may as well have missed one like it.
 
 **Errors in common.** Rows explained with one seed share coalitions and background rows, and their
 errors do not average out: with a correlation of `SHARED` they add ρ·(mean standard error)² to the
@@ -226,6 +227,8 @@ def _mean_of(mean: Floats, sd: Floats, weights: Floats, z: Floats, how: _How) ->
     draws = mixture.sizes(weights / weights.sum(axis=1, keepdims=True))
     between = (float(mixture.size.var(ddof=1)) if n > 1 else 0.0) + mixture.within
     kept = max(float(draws.var()) - between / size, apart / n) if size > n else apart / n
+    extreme = float(((mixture.size - value) ** 2).max()) / n**2  # such a row may have been missed
+    kept += extreme * max(1.0 - n / size, 0.0)
     spread = float(draws.std())
     own = (draws - draws.mean()) / spread if spread > ROUNDING else z[0]
     shift = np.sqrt(shared) * float((mixture.sign * sd).mean())

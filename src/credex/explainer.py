@@ -304,7 +304,8 @@ class Explainer(ExplainerBase):
     ) -> Forecast:
         """Spend ``seed_queries`` model rows and say how many more `explain_global` takes.
 
-        The forecast takes the surrogate as it is; because it learns, fewer are needed as a rule.
+        The surrogate is taken to learn as it did on other tables. From ``low`` to ``high`` is a
+        range for what is not known yet: how fast it learns here, and how wide intervals are.
         """
         if row_cost is not None:
             check_positive("row_cost", row_cost)

@@ -6,19 +6,15 @@ what the surrogate leaves of the model, from a few queries. The mean of φ is th
 population plus the mean of r̂ over the sample: a survey's difference estimator, unbiased whatever
 the surrogate misses.
 
-For |φ| the noise of r̂ must not enter: the mean of |u + r̂| is too large. With
-m(u, τ) = E|N(u, τ²)| the estimate is
+For |φ| the noise of r̂ must not enter: the mean of |u + r̂| is too large. What noise adds depends on
+the distribution of r over rows, of which several shapes are fitted and weighted (`SizeModels`).
 
-    mean of m(u, τ) over the population + mean of m'(u, τ)·r̂ over the sample,
-
-where τ² is the mean square of r over rows: that of r̂ less its variance within rows. r̂ enters
-linearly, so its noise has no bias. If u has a smooth density near zero, what m corrects depends on
-the second moment τ² only, not on the shape of the distribution.
-
-The interval adds the two sources of error. The first is linear: between-row variance of m'·r̂
+The interval adds the sources of error. The first is between-row variance of what each row adds
 (which holds the noise within rows; a finite-population correction takes out what is known of the
-rows asked), and the error of the base value. The second is that of τ², on the scale of τ², because
-a mean of m is concave in it: near zero, τ² may as well be zero.
+rows asked), with the most extreme row counted once more, and the error of the base value. The
+second is that of τ², the second moment of r, on the scale of τ², because a mean of |φ| is concave
+in it; it is correlated with the first, because large r̂ raise both. The third is the variance
+between shapes.
 """
 
 from __future__ import annotations
@@ -28,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from credex.deconvolve import folded
+from credex.importance.shapes import SizeModels, quantiles, tail_variance
 from credex.posteriors.assisted import effective_units
-from credex.posteriors.student import quantile
 from credex.typing import Floats, Masks
 
-__all__ = ["Means", "Residuals", "mean_sizes", "plain_means"]
+__all__ = ["Means", "Residuals", "Sizes", "mean_sizes", "plain_means", "second_moment"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,52 +79,83 @@ class Means:
     dof: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizes(Means):
+    """Means of |φ|, with the sources of their errors ``(d, k)``.
+
+    Attributes
+    ----------
+    spread, noise, tail
+        Variance of what rows add, the part of it that is noise within rows, and the square of the
+        most extreme row.
+    shape
+        Variance between shapes.
+    below, above
+        What an error of τ² changes at each end of the interval.
+    together
+        Correlation of that error with the mean of what rows add.
+    tilt
+        Mean slope in r, which is that in the base value.
+    """
+
+    spread: Floats
+    noise: Floats
+    tail: Floats
+    shape: Floats
+    below: Floats
+    above: Floats
+    together: Floats
+    tilt: Floats
+
+
 def second_moment(f: Residuals) -> tuple[Floats, Floats]:
     """Unbiased estimate ``(d, k)`` of the mean square of r, which may be < 0, and its error."""
     each = f.r**2 - f.within
     return each.mean(axis=0), each.std(axis=0, ddof=1) / np.sqrt(len(each))
 
 
-def mean_at(f: Residuals, square: Floats) -> tuple[Floats, Floats]:
-    """Estimate of the mean |φ| ``(d, k)`` and slopes ``(n, d, k)`` for τ² = ``square``.
-
-    An estimate of τ² may be < 0. There the function is continued by its reflection at 0, so that
-    the error of τ² has no bias where the function is linear in it.
-    """
-    tau = np.sqrt(np.abs(square))
-    value, slope = folded(f.u, tau[:, None])[0].mean(axis=(0, 2)), folded(f.own, tau)[1]
-    negative = square < 0
-    if negative.any():
-        value = np.where(negative, 2 * np.abs(f.u).mean(axis=(0, 2)) - value, value)
-        slope = np.where(negative, 2 * np.sign(f.own) - slope, slope)
-    return value + (slope * f.r).mean(axis=0), slope
-
-
-def mean_sizes(f: Residuals, level: float) -> Means:
+def mean_sizes(f: Residuals, level: float) -> Sizes:
     """Means of |φ| over the population."""
-    square, error = second_moment(f)
-    value, slope = mean_at(f, square)
-    dof = _dof(slope * f.r)
-    q = quantile(level, dof)
-    per_row, _ = folded(f.u, np.sqrt(np.maximum(square, 0.0))[:, None])
-    covariance = _covariance(f, slope * f.r, slope**2 * f.within, slope, per_row)
+    fit = SizeModels(f.u, f.own, f.r, f.within).fit(level)
+    q = quantiles(fit.score, level)
+    tau = np.sqrt(np.maximum(second_moment(f)[0], 0.0))
+    per_row, _ = folded(f.u, tau[:, None])
+    covariance = _covariance(f, fit.score, fit.noise, fit.slope, per_row)
     half = q * np.sqrt(np.einsum("iik->ik", covariance))
-    below = value - mean_at(f, square - q * error)[0]
-    above = mean_at(f, square + q * error)[0] - value
-    at = np.arange(len(value))
-    covariance[at, at] += ((np.abs(below) + np.abs(above)) / (2 * q)) ** 2
-    lower, upper = value - np.hypot(half, below), value + np.hypot(half, above)
-    value, lower, upper = (np.maximum(ends, 0.0) for ends in (value, lower, upper))
-    return Means(value, lower, np.maximum(upper, half), covariance, dof)
+    below, above = (np.abs(end - fit.value) for end in (fit.lower, fit.upper))
+    together = _correlation(fit.score, fit.square)
+    doubt = q * np.sqrt(fit.shape)
+    down, up = (joint(half, end, together, doubt) for end in (below, above))
+    at = np.arange(len(fit.value))
+    covariance[at, at] += (((down + up) / 2) ** 2 - half**2).clip(min=0.0) / q**2
+    ends = fit.value, fit.value - down, fit.value + up
+    value, lower, upper = (np.maximum(end, 0.0) for end in ends)
+    spread, noise = fit.score.var(axis=0, ddof=1), fit.noise.mean(axis=0)
+    tail, tilt = tail_variance(fit.score) * len(f.r) ** 2, fit.slope.mean(axis=0)
+    return Sizes(
+        value, lower, np.maximum(upper, half), covariance, _dof(fit.score),
+        spread, noise, tail, fit.shape, below, above, together, tilt,
+    )  # fmt: skip
+
+
+def joint(half: Floats, end: Floats, together: Floats, doubt: Floats) -> Floats:
+    """Distance from a mean to the end of its interval, from those that its parts have alone."""
+    return np.asarray(np.sqrt(half**2 + end**2 + 2 * together * half * end + doubt**2))
+
+
+def _correlation(a: Floats, b: Floats) -> Floats:
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    size = np.sqrt((a**2).mean(axis=0) * (b**2).mean(axis=0))
+    both = np.divide((a * b).mean(axis=0), size, out=np.zeros_like(size), where=size > 0)
+    return np.asarray(both)
 
 
 def plain_means(f: Residuals, level: float) -> Means:
     """Means of φ over the population."""
-    dof = _dof(f.r)
     value = f.u.mean(axis=(0, 2)) + f.r.mean(axis=0)
     covariance = _covariance(f, f.r, f.within, np.ones_like(f.r), f.u)
-    half = quantile(level, dof) * np.sqrt(np.einsum("iik->ik", covariance))
-    return Means(value, value - half, value + half, covariance, dof)
+    half = quantiles(f.r, level) * np.sqrt(np.einsum("iik->ik", covariance))
+    return Means(value, value - half, value + half, covariance, _dof(f.r))
 
 
 def _dof(score: Floats) -> float:
@@ -142,15 +169,19 @@ def _covariance(
 ) -> Floats:
     """Covariance ``(d, d, k)`` of the mean of ``score (n, d, k)`` plus that of ``per_row``.
 
-    S²/n of a sample from all rows, less what is known because the rows are a share of them.
+    S²/n of a sample from all N rows, less what is known because the rows are a share of them, with
+    the most extreme row counted once more. In S², noise within rows is not known, and of the part
+    D² in which the F surrogates differ, D²/(F N) instead of D²/N is: each has met rows of one fold
+    only.
     """
     n, d = score.shape[:2]
     left = score - score.mean(axis=0)
     S = np.einsum("nik,njk->ijk", left, left) / max(n - 1, 1)
-    noise = within.mean(axis=0)
-    between = np.einsum("iik->ik", S) - noise
-    share = np.sqrt(np.maximum(between, 0.0) / np.maximum(np.einsum("iik->ik", S), 1e-300))
+    known = np.einsum("iik->ik", S) - within.mean(axis=0) - _between_folds(per_row)
+    share = np.sqrt(np.maximum(known, 0.0) / np.maximum(np.einsum("iik->ik", S), 1e-300))
     out = S / n - S * share[:, None] * share / f.size
+    at = np.arange(d)
+    out[at, at] += max(1.0 - n / f.size, 0.0) * tail_variance(score)
     tilt = slope.mean(axis=0) / d
     out += tilt[:, None] * tilt * f.base_variance
     if f.size > len(f.u):  # the population's mean of the surrogate is that of a sample, too
@@ -159,3 +190,9 @@ def _covariance(
         outer = np.einsum("nik,njk->ijk", rows, rows) / max(len(rows) - 1, 1)
         out += outer * (1.0 / len(rows) - 1.0 / f.size)
     return np.asarray(out)
+
+
+def _between_folds(per_row: Floats) -> Floats:
+    """D²·(1 − 1/F) of values ``(N, d, F, k)`` of F surrogates."""
+    apart = per_row - per_row.mean(axis=2, keepdims=True)
+    return np.asarray(((apart - apart.mean(axis=0)) ** 2).mean(axis=(0, 2)))
