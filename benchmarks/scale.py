@@ -54,7 +54,7 @@ FULL = 100_000
 """Rows of the portfolio, unless there are to be fewer."""
 
 MOST_SAMPLES, REFERENCE = 12_800, 20_000
-"""Most samples that a peer is given to reach our error; queries that give lime's own limit."""
+"""Most samples that a peer is given to reach our error; queries that stand for the truth."""
 
 LIMIT = 1800
 """Seconds after which a job is given up."""
@@ -120,20 +120,6 @@ def by_lime(model: Boosted) -> Callable[[Any, int], Any]:
     return run
 
 
-def exact(model: Boosted, given: np.ndarray) -> np.ndarray:
-    """Exact Shapley values of rows, by shap's TreeExplainer."""
-    import shap
-
-    tree = shap.TreeExplainer(
-        model.trees,
-        reference(model.train).to_numpy(),
-        feature_perturbation="interventional",
-        model_output="probability",
-    )
-    values = np.asarray(tree.shap_values(given))
-    return values[..., 1] if values.ndim == 3 else values
-
-
 def peers(name: str, model: Boosted, n: int, ours_n: int) -> list[list[str]]:
     """Compare shap and lime row by row with ours on a frame of rows, in processor time.
 
@@ -149,10 +135,7 @@ def peers(name: str, model: Boosted, n: int, ours_n: int) -> list[list[str]]:
         ours = explainer(kind, model)
         fast = ours_n * rate(partial(frame_of, ours), [given] * 2)
         asked = partial(ours.explain_many, given[NAMES].iloc[:n], progress=False)
-        if kind is cx.BayesSHAP:
-            truth = exact(model, np.array(few))
-        else:  # lime's coefficients for very many samples
-            truth = np.array([e.mean for e in asked(queries=REFERENCE, seed=1)])
+        truth = np.array([e.mean for e in asked(queries=REFERENCE, seed=1)])
         goal = off((e.mean for e in asked(queries=QUERIES)), truth)
         with redirect_stderr(io.StringIO()):
             samples = same_error(call, few, truth, goal)
@@ -244,8 +227,7 @@ def report(
     body += "\n\n## Against peers, row by row\n\nRows per second of processor time, one process, "
     body += f"the same model; peers on {peer_rows} rows. Ours have {QUERIES} queries and their "
     body += f"intervals, peers {QUERIES} samples, and as many as they take to be as near to the "
-    body += "truth: exact Shapley values (TreeExplainer), or lime's coefficients with "
-    body += f"{REFERENCE:,} samples.\n\n"
+    body += f"truth, which {REFERENCE:,} queries with another seed stand for.\n\n"
     head = ["model", "credex", "rows/s", "peer", f"rows/s, {QUERIES} samples", "ratio"]
     head += ["samples for the same error", "rows/s", "ratio", f"≥ {PEER:g}×"]
     body += table(head, against)

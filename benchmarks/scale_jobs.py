@@ -45,8 +45,7 @@ class Boosted:
         X, y = make_classification(2_000, COLUMNS, n_informative=8, random_state=0)
         self.train = X
         model = lightgbm.LGBMClassifier(n_estimators=TREES, num_leaves=15, n_jobs=1, verbose=-1)
-        self.trees = model.fit(X, y)
-        self.booster = self.trees.booster_
+        self.booster = model.fit(X, y).booster_
 
     def __call__(self, rows: Any) -> np.ndarray:
         """Predict."""
@@ -59,11 +58,11 @@ class Forest(Boosted):
     def __init__(self) -> None:
         X, y = make_classification(2_000, COLUMNS, n_informative=8, random_state=0)
         self.train = X
-        self.trees = RandomForestClassifier(100, random_state=0, n_jobs=1).fit(X, y)
+        self.forest = RandomForestClassifier(100, random_state=0, n_jobs=1).fit(X, y)
 
     def __call__(self, rows: Any) -> np.ndarray:
         """Predict."""
-        return np.asarray(self.trees.predict_proba(np.asarray(rows))[:, 1])
+        return np.asarray(self.forest.predict_proba(np.asarray(rows))[:, 1])
 
 
 def explainer(kind: type = cx.BayesSHAP, model: Boosted | None = None) -> Any:
