@@ -71,7 +71,7 @@ def enumerated(
 
 
 def fitted(
-    name: str, model: Any, X: np.ndarray, y: np.ndarray, b: int = 50, rows: int = 300
+    name: str, model: Any, X: np.ndarray, y: np.ndarray, *, b: int = 50, rows: int = 300
 ) -> LossPopulation:
     """Fit on half of a shuffled table; explain the last rows, most of them not trained on."""
     order = np.random.default_rng(0).permutation(len(X))
@@ -88,7 +88,7 @@ def fitted(
 
 
 def known(
-    name: str, f: Predict, X: np.ndarray, noise: float, b: int = 50, loss: str = "squared error"
+    name: str, f: Predict, X: np.ndarray, noise: float, *, b: int = 50, loss: str = "squared error"
 ) -> LossPopulation:
     """Explain a function itself, with labels that are noisy values of it (or drawn from it)."""
     rng = np.random.default_rng(1)
@@ -196,9 +196,9 @@ def _tree(name: str, rng: np.random.Generator) -> LossPopulation:
 
 
 def _rare_category(name: str, rng: np.random.Generator) -> LossPopulation:
-    X = np.column_stack(
-        [rng.integers(0, 4, 400), rng.random(400) < 0.08, rng.integers(0, 3, 400), rng.random((400, 2))]
-    ).astype(float)  # fmt: skip
+    first, rare = rng.integers(0, 4, 400), rng.random(400) < 0.08
+    other = [rng.integers(0, 3, 400), rng.random((400, 2))]
+    X = np.column_stack([first, rare, *other]).astype(float)
     level = np.array([0.0, 2.0, -1.0, 0.5])
 
     def f(r: np.ndarray) -> np.ndarray:

@@ -88,4 +88,3 @@ class LossShares(Aggregate):
     def _foot(self) -> list[str]:
         first = f"Loss: {self.base_loss:.4g} of the mean prediction, {self.model_loss:.4g} of the "
         return [first + "model (estimates)", *super()._foot()]
-

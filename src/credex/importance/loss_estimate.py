@@ -1,7 +1,7 @@
 """Shares of a loss over a population, from a surrogate and unbiased estimates in some rows.
 
-The game of row i is v_i(S) = −loss of the mean prediction with the features S of x_i. A surrogate of
-the model has a game of its own, which costs no model row; its Shapley values u_i are those of all
+The game of row i is v_i(S) = −loss of the mean prediction with the features S of x_i. A surrogate
+of the model has a game of its own, which costs no model row; u_i are its Shapley values in all
 rows. In the rows of the sample, r̂_i estimates the Shapley values of what is left, v_i less the
 surrogate's game, from a few coalitions. The mean of φ is the mean of u plus that of r̂: a survey's
 difference estimator, whatever the surrogate misses.
@@ -32,7 +32,7 @@ from credex.typing import Floats, Ints, Masks
 __all__ = ["LossOutlook", "LossResiduals", "loss_means", "shapley_of"]
 
 POPULATION_PAIRS = 150_000
-"""Pairs of coalitions of the surrogate's game in all rows together; all are taken if so many are."""
+"""Pairs of coalitions of the surrogate's game in all rows; all there are, if they are fewer."""
 
 LEAST_PAIRS = 16
 """Pairs of each row, at least."""
@@ -101,8 +101,8 @@ def loss_means(f: LossResiduals, level: float) -> Means:
         influence[at] = share * left / n
     dof = effective_units(influence.T)
     half = quantile(level, dof) * np.sqrt(np.diag(covariance))
-    ends = (x[:, None] for x in (value, value - half, value + half))
-    return Means(*ends, covariance[:, :, None], dof)
+    at_once = value[:, None], (value - half)[:, None], (value + half)[:, None]
+    return Means(*at_once, covariance[:, :, None], dof)
 
 
 # -- the surrogate's game ------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def _shapley_weights(masks: Masks) -> Floats:
     d, size = masks.shape[1], masks.sum(axis=1)
     weight = [factorial(s) * factorial(d - s - 1) / factorial(d) for s in range(d)]
     on, off = np.array([0.0, *weight])[size], np.array([*weight, 0.0])[size]
-    return np.where(masks, on[:, None], -off[:, None])
+    return np.asarray(np.where(masks, on[:, None], -off[:, None]))
 
 
 # -- what to ask next ----------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class LossOutlook(Outlook):
         self.n, self.p = shape
         self._cost, self._size = cost, size
         self._limits, self._f = limits[:, 0], f
-        self._half = quantile(level, effective_units((f.r - f.r.mean(axis=0)).T))
+        self._quantile = quantile(level, loss_means(f, level).dof)
         self._sources = []
         self._fixed = np.zeros(f.r.shape[1])
         for share, listed, at in f.strata():
@@ -186,4 +186,4 @@ class LossOutlook(Outlook):
         for (between, per_pair, listed), size in zip(self._sources, f.sizes.tolist(), strict=True):
             rows = max(float(listed[:n].sum()), 1.0)
             variance = variance + between * max(1 / rows - 1 / size, 0.0) + per_pair / (p * rows)
-        return float(np.max(2 * self._half * np.sqrt(variance) / self._limits))
+        return float(np.max(2 * self._quantile * np.sqrt(variance) / self._limits))

@@ -17,12 +17,19 @@ from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, Portfol
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
 from credex.posteriors.student import quantile, root
+from credex.stopping import RelativeWidth, Rule, Width
 from credex.typing import Floats
 
 __all__ = ["LossRun"]
 
 SAMPLED_ROWS = 3
 """Rows of every class that is sampled apart, at least."""
+
+LEAST_DOF = 10.0
+"""Degrees of freedom at which a width may stop a run, unless every row was asked.
+
+With fewer, runs end where the variance happens to look small.
+"""
 
 
 class LossRun(PortfolioRun):
@@ -55,6 +62,13 @@ class LossRun(PortfolioRun):
 
     def _pilot(self, limit: int | None) -> tuple[int, int]:
         return super()._pilot(limit)[0], LEAST_PAIRS
+
+    def _check(self, rule: Rule) -> str | None:
+        """Return the reason to stop; intervals that few rows decide are not trusted with it."""
+        few = self._means[0][1].dof < LEAST_DOF and self.survey.shape[0] < self._most
+        if few and isinstance(rule, Width | RelativeWidth):
+            return None
+        return super()._check(rule)
 
     def _fit(self) -> None:
         self._found = self.survey.loss_residuals()

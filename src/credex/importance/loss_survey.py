@@ -36,7 +36,9 @@ class LossSurvey(Survey):
         self.stratum: Ints = stratum[self.order]
         self.copies = min(COPIES[loss.name], len(self.weights))
         whole = self.copies == len(self.weights)
-        self._share = 0.0 if self._design.weighted and not whole else self.copies / len(self.weights)
+        self._share = (
+            0.0 if self._design.weighted and not whole else self.copies / len(self.weights)
+        )
 
     def cost(self, n: int, p: int) -> int:
         """Model rows of n rows with p pairs each, from the beginning."""
@@ -88,7 +90,9 @@ class LossSurvey(Survey):
         masks, fit, left = self._fit(a)
         floor = max(float(np.sqrt(np.square(left.pairs).mean())), LEAST_PROBABILITY)
         games = fit.quadratic(self._encoded, loss.output, self._background, self.weights)
-        each_u, noise = shapley_of(games, loss, floor, lambda m: self._pair_design(-2).pair_masks(0, m))
+        each_u, noise = shapley_of(
+            games, loss, floor, lambda m: self._pair_design(-2).pair_masks(0, m)
+        )
         u = each_u.mean(axis=2)
         u[:n] = np.take_along_axis(each_u[:n], left.fold[:, None, None], axis=2)[:, :, 0]
 

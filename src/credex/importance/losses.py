@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from credex.cells import display
+from credex.cells import display, is_missing
 from credex.errors import InputError
-from credex.typing import Floats, Ints, Masks
+from credex.typing import Floats, Ints
 
 __all__ = ["COPIES", "LOSSES", "Loss", "read_labels"]
 
@@ -41,6 +41,9 @@ FLOOR_ERRORS = 2.0
 
 The same three populations: 1 had 1.0 to 1.3 of the error, 3 had 1.0 to 1.25; no bias was seen.
 """
+
+FAR_SHARE = 0.1
+"""Share of the rows that are sampled apart because their labels are far from the mean."""
 
 PROBABILITY_TOLERANCE = 1e-3
 """By how much the sum of a row's probabilities may differ from one: single precision."""
@@ -103,10 +106,20 @@ class Loss:
         return np.asarray(whole + (q - 1) * (1.0 - share) * (whole - without))
 
     def strata(self, least: int) -> Ints:
-        """Number ``(N,)`` each row's stratum: its class; classes of few rows are taken together.
+        """Number ``(N,)`` each row's stratum: what is rare and has a large loss is sampled apart.
 
-        Errors of a rare class are large, so that a sample must not miss it.
+        For cross-entropy the row's class; classes of fewer than ``least`` rows are taken together.
+        For squared error whether its label is among those farthest from the mean.
         """
+        if not self.entropic:
+            far, many = (
+                np.abs(self.target - self.target.mean()),
+                round(FAR_SHARE * len(self.target)),
+            )
+            out = np.zeros(len(far), dtype=np.int64)
+            if many >= least and np.ptp(far) > 0:
+                out[np.argsort(-far, kind="stable")[:many]] = 1
+            return out
         counts = np.bincount(self.output)
         kept = np.flatnonzero(counts >= least)
         few = counts[counts < least].sum()
@@ -127,7 +140,9 @@ class Loss:
         sums = y.sum(axis=1) if k > 1 else np.ones(1)
         worst = float(y.min()) if y.min() < 0 else float(y.max())
         if worst < -PROBABILITY_TOLERANCE or worst > 1 + PROBABILITY_TOLERANCE:
-            msg = f"cross-entropy takes probabilities; the model returned {worst:.6g}. Give a model "
+            msg = (
+                f"cross-entropy takes probabilities; the model returned {worst:.6g}. Give a model "
+            )
             raise InputError(msg + "that returns probabilities, or loss='squared error'")
         off = float(sums[np.argmax(np.abs(sums - 1.0))])
         if abs(off - 1.0) > PROBABILITY_TOLERANCE:
@@ -149,7 +164,7 @@ def read_labels(y: Any, n: int, loss: str, classes: tuple[Any, ...] | None, inde
         raise InputError(f"y has shape {labels.shape}; pass one label for each of the {n} rows")
     if len(labels) != n:
         raise InputError(f"y has {len(labels)} labels for {n} rows of X; pass one for each")
-    missing = _missing(labels)
+    missing = np.array([is_missing(x) for x in labels.tolist()], dtype=np.bool_)
     if missing.any():
         msg = f"{missing.sum()} labels of y are missing (the first is that of row "
         raise InputError(msg + f"{int(np.argmax(missing))}); leave these rows out of X and y")
@@ -170,12 +185,6 @@ def read_labels(y: Any, n: int, loss: str, classes: tuple[Any, ...] | None, inde
         if not np.isfinite(target).all():
             raise InputError("y has infinite labels; squared error takes finite numbers")
     return Loss(loss, target, np.zeros(n, dtype=np.int64))
-
-
-def _missing(labels: Any) -> Masks:
-    if labels.dtype.kind == "O":
-        return np.array([x is None or x != x for x in labels.tolist()], dtype=np.bool_)
-    return np.asarray(labels != labels)
 
 
 def _classes(labels: Any, classes: tuple[Any, ...] | None) -> Ints:

@@ -67,7 +67,7 @@ class LossMethods(ExplainerBase):
         [0, 1, 2]
         """
         goals, opts = split_call(call, self.options)
-        run = plan_loss(self, X, y, loss, goals, opts, max_rows=max_rows)
+        run = plan_loss(self, X, goals, opts, y=y, loss=loss, max_rows=max_rows)
         with progress_bar("explaining", goals.ceiling[0], show=on_screen(progress)) as bar:
             run.queue.on_call = bar.update
             return run.run()

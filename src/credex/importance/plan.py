@@ -50,11 +50,11 @@ def plan_portfolio(
 def plan_loss(
     explainer: ExplainerBase,
     X: Any,
-    y: Any,
-    loss: str,
     goals: Goals,
     options: Options,
     *,
+    y: Any,
+    loss: str,
     max_rows: int | None = None,
 ) -> LossRun:
     """Return the run of ``explain_loss``."""
@@ -65,7 +65,9 @@ def plan_loss(
         if getattr(options, name) != plain:
             raise InputError(f"explain_loss takes no {name}=; leave it out")
     if len(domain.names or ()) < 2:
-        raise InputError("explain_loss takes two features or more: with one, it has all of the loss")
+        raise InputError(
+            "explain_loss takes two features or more: with one, it has all of the loss"
+        )
     rows = domain.split(dense(X))
     if not rows:
         raise InputError("X has no rows")
