@@ -15,7 +15,7 @@ they have not seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 
 import numpy as np
@@ -72,6 +72,11 @@ class LossResiduals:
     sizes: Ints
     base_variance: float
     base_loss: float
+
+    def summed(self) -> LossResiduals:
+        """Return those of the sum of all features: pairs of coalitions say nothing about it."""
+        u, r = (x.sum(axis=1, keepdims=True) for x in (self.u, self.r))
+        return replace(self, u=u, r=r, noise=np.zeros_like(u), within=np.zeros_like(r))
 
     def strata(self) -> Iterator[tuple[float, Masks, Masks]]:
         """Share of each stratum, and which rows are listed and sampled of it."""

@@ -10,15 +10,15 @@ import numpy as np
 from credex.averages import Average, Estimates
 from credex.cells import clean
 from credex.errors import InputError
+from credex.importance.estimate import Means
 from credex.importance.loss_estimate import LossOutlook, LossResiduals, loss_means
 from credex.importance.loss_survey import LossSurvey
 from credex.importance.outlook import Outlook
 from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, PortfolioRun, Request
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
-from credex.posteriors.student import quantile, root
+from credex.posteriors.student import root
 from credex.stopping import RelativeWidth, Rule, Width
-from credex.typing import Floats
 
 __all__ = ["LossRun"]
 
@@ -92,21 +92,19 @@ class LossRun(PortfolioRun):
         (n, p, b), (_, m, _), f = self.survey.shape, self._means[0], self._found
         assert f is not None  # noqa: S101 - a fit comes first
         value, cov, level = m.value[:, 0], m.covariance[:, :, 0], self.request.level
-        found = Estimates(value, m.lower[:, 0], m.upper[:, 0], np.sqrt(np.diag(cov)))
-        sd = float(np.sqrt(cov.sum()))
-        half = quantile(level, m.dof) * sd
+        found = _estimates(m)
+        total = loss_means(f.summed(), level)
         unknown = np.full(len(value), np.nan)
         none = Estimates(unknown, unknown, unknown, unknown)
         z = np.random.default_rng(0).standard_normal((N_RANK_DRAWS, len(value)))
         names = tuple(map(clean, self._names))
         part = Average(
             names, "loss", None, n, level, m.dof, found, found, none, none, unknown,
-            _draws(value, cov, z),
+            value + z @ root(cov).T,
         )  # fmt: skip
         note = f"{n:,} rows with {p} pairs of coalitions each on {self.survey.copies} background "
         note += f"rows, and {b:,} background rows; a surrogate predicts "
         note += f"{100 * max(self.survey.r2, 0.0):.0f} % of the variance of other queries"
-        total = float(value.sum())
         return LossShares(
             (part,),
             level,
@@ -121,9 +119,10 @@ class LossRun(PortfolioRun):
             notes=(note,),
             loss=self.survey.loss.name,
             base_loss=f.base_loss,
-            total=Estimates(*(np.array([x]) for x in (total, total - half, total + half, sd))),
+            total=_estimates(total),
         )
 
 
-def _draws(value: Floats, covariance: Floats, z: Floats) -> Floats:
-    return np.asarray(value + z @ root(covariance).T)
+def _estimates(m: Means) -> Estimates:
+    sd = np.sqrt(np.diag(m.covariance[:, :, 0]))
+    return Estimates(m.value[:, 0], m.lower[:, 0], m.upper[:, 0], sd)
