@@ -25,7 +25,7 @@ from benchmarks.loss_cases import CHOSEN, LEAST, REPORTED, LossPopulation, build
 from benchmarks.timing import publish, table
 
 KEPT = Path(__file__).resolve().parent.parent / "out" / "loss"
-RUNS = 16
+RUNS = 10
 QUERIES = 800
 WIDTH = 0.2  # of the largest share
 FEW = (8, 16)
@@ -44,7 +44,7 @@ one run err together), and below 0.01 for the mean of all.
 "Fixed" spends {queries} model rows, "to a width" stops when every interval is at most {width:.0%}
 of the largest share. Error is the root mean square over runs and features, divided by the largest
 share; "bias" is the root mean square of the mean error of all runs, of which the runs themselves
-leave about a quarter of the error if there is none.
+leave about a third of the error if there is none.
 
 The estimator and its constants were chosen on: {chosen}. The populations below were not run before
 that was done."""
@@ -55,9 +55,9 @@ PEERS = """\
 Model rows that reach the error of explain_loss to a width, for sage-importance 0.0.6 with its
 `MarginalImputer`. The variance of its estimators falls with the number of samples and is measured
 ({runs} runs of {samples} samples); the bias of fewer background rows ({few} instead of all) does
-not fall, and is exact, by enumeration. "Never": the bias alone is larger. For each estimator the best
-number of background rows is taken, chosen with the exact answer in view, which no user has. Rows
-with which it checks its input are not counted."""
+not fall, and is exact, by enumeration. "Never": the bias alone is larger. For each estimator the
+best number of background rows is taken, chosen with the exact answer in view, which no user has.
+Rows with which it checks its input are not counted."""
 
 
 @dataclass(frozen=True)
