@@ -11,7 +11,7 @@ from tests.games import smooth_game, table_game
 from tests.strategies import Counting, numbers
 
 EXPLAINERS = "BayesLIME BayesSHAP Explanation Explanations Failure Forecast Verification Interval"
-EXPLAINERS += " Interactions SavedBatch read_batch Aggregate aggregate"
+EXPLAINERS += " Interactions SavedBatch read_batch Aggregate aggregate LossShares"
 DOMAINS = "Masks Tabular Text Series Image Slic Quickshift Felzenszwalb Grid Blur Noise"
 SAMPLERS = "Random Paired Focused PaperFocused"
 RULES = "Queries RankingSettled RelativeWidth WallClock Width"
