@@ -28,7 +28,8 @@ SAMPLED_ROWS = 3
 LEAST_DOF = 10.0
 """Degrees of freedom at which a width may stop a run, unless every row was asked.
 
-With fewer, runs end where the variance happens to look small.
+With fewer, runs end where the variance happens to look small: the table with a rare effect was
+covered 0.87, and 0.91 with this (20 runs), for 2.7 times the model rows.
 """
 
 

@@ -88,6 +88,7 @@ class LossSurvey(Survey):
     def _loss_residuals(self, a: Answers) -> LossResiduals:
         (n, p, b), d, loss = self.shape, self.d, self._listed
         masks, fit, left = self._fit(a)
+        # the surrogate's own game: below its error, the logarithm is a parabola
         floor = max(float(np.sqrt(np.square(left.pairs).mean())), LEAST_PROBABILITY)
         games = fit.quadratic(self._encoded, loss.output, self._background, self.weights)
         each_u, noise = shapley_of(
