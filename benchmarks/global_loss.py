@@ -47,8 +47,8 @@ share; "bias" is the root mean square of the mean error of all runs, of which th
 leave about a third of the error if there is none.
 
 The estimator and its constants were chosen on: {chosen}. The populations below were not run before
-that was done. A first run of the first two, with 16 runs each (fixed 0.990 and 0.979, to a width 0.969
-and 0.948), was stopped to save time; nothing changed after it but the number of runs."""
+that was done. A first run of the first two, with 16 runs each (fixed 0.990 and 0.979, to a width
+0.969 and 0.948), was stopped to save time; nothing changed after it but the number of runs."""
 
 PEERS = """\
 ## Model rows against sage-importance

@@ -46,7 +46,7 @@ FAR_SHARE = 0.1
 """Share of the rows that are sampled apart because their labels are far from the mean.
 
 A table with an effect in 6 % of its rows, to a width: a quarter of the error and half the model
-rows; two others, without rare effects, the same as before.
+rows; two others, without rare effects, about the same.
 """
 
 PROBABILITY_TOLERANCE = 1e-3
