@@ -85,8 +85,9 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 bench-rows: $(VENV)/.bench ## error over the whole background by model rows, against shap and LightSHAP
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.rows $(ARGS)
 
-bench-global: $(VENV)/.bench ## averages over a portfolio: coverage, model rows against shap averaged
+bench-global: $(VENV)/.bench ## averages over a portfolio: coverage, model rows against shap and sage
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.global_importance $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.global_loss $(ARGS)
 
 # --quick takes the peers' environment if it is there and does without if not.
 bench-queries: $(VENV)/.bench $(if $(findstring --quick,$(ARGS)),,$(PEERS_VENV)/.peers)

@@ -59,8 +59,7 @@ Kernel with 10 and 4d or 16d samples or with 50 and 4d, Sampling with 10d or 40d
 is what an explainer without any error would need at one model row a row, and one for each
 background row.
 
-sage-importance estimates shares of the loss, another target, which credex does not have: it is not
-compared."""
+sage-importance estimates shares of the loss, another target: [shares of the loss](loss.md)."""
 
 
 @dataclass(frozen=True)

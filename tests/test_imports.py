@@ -29,7 +29,7 @@ ORDER = [
     "explanation_base",
     "formatting json comparison deconvolve row_estimates",
     "averages",
-    "aggregate",
+    "aggregate loss_shares",
     "verdict",
     "html",
     "frames",

@@ -37,6 +37,7 @@ from credex.explanation import Explanation
 from credex.explanations import Explanations, Failure
 from credex.interactions import Interactions
 from credex.lime import BayesLIME
+from credex.loss_shares import LossShares
 from credex.models import from_http, from_onnx, from_torch
 from credex.models.pipelines import from_pipeline
 from credex.posteriors import ErrorPosterior, Interval, LinearPosterior, Prior
@@ -70,6 +71,7 @@ __all__ = [
     "InterruptedRun",
     "Interval",
     "LinearPosterior",
+    "LossShares",
     "Masks",
     "MissingExtraError",
     "ModelError",

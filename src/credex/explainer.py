@@ -15,9 +15,10 @@ from credex.batch import Job, check_jobs, explain_batch
 from credex.disk import explain_to_folder
 from credex.errors import BudgetError, InputError, check_count, check_positive
 from credex.estimators.forecast import Forecast
-from credex.explainer_base import Case, ExplainerBase, on_screen
+from credex.explainer_base import Case, on_screen
 from credex.explanation import Explanation
 from credex.explanations import Explanations
+from credex.importance.methods import LossMethods
 from credex.importance.plan import plan_portfolio
 from credex.options import Options, OptionsDict
 from credex.portfolio import Work, blocks_of, dense
@@ -51,7 +52,7 @@ SEED_QUERIES = 200
 """Default number of queries a forecast spends."""
 
 
-class Explainer(ExplainerBase):
+class Explainer(LossMethods):
     """The interface that `BayesLIME` and `BayesSHAP` share. Immutable; safe to share."""
 
     def forecast(

@@ -1,12 +1,16 @@
-"""Check the arguments of ``explain_global`` and plan its run."""
+"""Check the arguments of ``explain_global`` and ``explain_loss``, and plan their runs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from credex.domains import Tabular
 from credex.errors import InputError, check_count
 from credex.explainer_base import ExplainerBase
+from credex.importance.loss_run import LossRun
+from credex.importance.loss_survey import LossSurvey
+from credex.importance.losses import read_labels
 from credex.importance.run import PortfolioRun, Request
 from credex.importance.survey import Survey
 from credex.options import Options
@@ -14,7 +18,7 @@ from credex.portfolio import dense
 from credex.row_estimates import grouped, labels_of
 from credex.stopping import Goals
 
-__all__ = ["plan_portfolio"]
+__all__ = ["plan_loss", "plan_portfolio"]
 
 REFUSED = ("features", "prior", "background_uncertainty")
 """Options of single explanations that averages do not have."""
@@ -30,22 +34,7 @@ def plan_portfolio(
     max_rows: int | None = None,
 ) -> PortfolioRun:
     """Return the run; every check that needs no model happens here."""
-    domain = explainer.domain
-    in_turn = (
-        isinstance(domain, Tabular)
-        and explainer._kind == "coalitions"  # noqa: SLF001 - the explainer's own parts
-        and explainer._in_turn(domain.at_background(), options)  # noqa: SLF001
-    )
-    if not isinstance(domain, Tabular) or not in_turn:
-        msg = "explain_global is for BayesSHAP on tables with several background rows, the default "
-        msg += "recipe, sampler and posterior. Use explain_many and credex.aggregate"
-        raise InputError(msg)
-    for name in REFUSED:
-        if getattr(options, name):
-            raise InputError(f"explain_global takes no {name}=; leave it out")
-    if max_rows is not None:
-        check_count("max_rows", max_rows)
-    goals.check_ranking(len(domain.names or ()))
+    domain = _checked(explainer, "explain_global", goals, options, max_rows)
     X = dense(X)
     rows = domain.split(X)
     if not rows:
@@ -56,6 +45,62 @@ def plan_portfolio(
     box, queue = explainer._box(options.target), explainer._queue(options)  # noqa: SLF001
     request = Request(goals, options.level, labels, max_rows)
     return PortfolioRun(survey, queue, request, (domain.names, box.output_names))
+
+
+def plan_loss(
+    explainer: ExplainerBase,
+    X: Any,
+    goals: Goals,
+    options: Options,
+    *,
+    y: Any,
+    loss: str,
+    max_rows: int | None = None,
+) -> LossRun:
+    """Return the run of ``explain_loss``."""
+    if loss == "cross-entropy":  # reads all outputs
+        options = replace(options, target=None)
+    domain = _checked(explainer, "explain_loss", goals, options, max_rows)
+    for name, plain in {"link": "identity", "noisy": False}.items():
+        if getattr(options, name) != plain:
+            raise InputError(f"explain_loss takes no {name}=; leave it out")
+    if len(domain.names or ()) < 2:
+        raise InputError(
+            "explain_loss takes two features or more: with one, it has all of the loss"
+        )
+    rows = domain.split(dense(X))
+    if not rows:
+        raise InputError("X has no rows")
+    box = explainer._box(options.target)  # noqa: SLF001
+    labels = read_labels(y, len(rows), loss, box.classes, box._index)  # noqa: SLF001
+    survey = LossSurvey(domain, rows, explainer._resolved(options), labels)  # noqa: SLF001
+    request = Request(goals, options.level, None, max_rows)
+    return LossRun(survey, explainer._queue(options), request, domain.names)  # noqa: SLF001
+
+
+def _checked(
+    explainer: ExplainerBase, method: str, goals: Goals, options: Options, max_rows: int | None
+) -> Tabular:
+    """Check what both methods share, and return the table."""
+    domain = explainer.domain
+    in_turn = (
+        isinstance(domain, Tabular)
+        and explainer._kind == "coalitions"  # noqa: SLF001 - the explainer's own parts
+        and explainer._in_turn(domain.at_background(), options)  # noqa: SLF001
+    )
+    if not isinstance(domain, Tabular) or not in_turn:
+        msg = f"{method} is for BayesSHAP on tables with several background rows, the default "
+        msg += "recipe, sampler and posterior"
+        if method == "explain_global":
+            msg += ". Use explain_many and credex.aggregate"
+        raise InputError(msg)
+    for name in REFUSED:
+        if getattr(options, name):
+            raise InputError(f"{method} takes no {name}=; leave it out")
+    if max_rows is not None:
+        check_count("max_rows", max_rows)
+    goals.check_ranking(len(domain.names or ()))
+    return domain
 
 
 def _labels(X: Any, by: Any, n: int) -> list[Any] | None:

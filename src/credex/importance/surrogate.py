@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from credex.posteriors.assisted import InputSpace, fit_kernel
-from credex.typing import Floats, Ints
+from credex.typing import Floats, Ints, Masks
 
-__all__ = ["FOLDS", "PairSurrogate", "Shapley"]
+__all__ = ["FOLDS", "Games", "PairSurrogate", "Shapley"]
 
 FOLDS = 5
 """Folds of the rows; each surrogate learns from all but one."""
@@ -47,6 +47,30 @@ class Shapley:
 
     mean: Floats
     cross: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Games:
+    """Values of coalitions of n rows by F surrogates: constant + zᵀ form z for the mask z.
+
+    ``constant (n, F)`` and ``form (n, F, d, d)``, whose diagonal has the effects of single
+    features.
+    """
+
+    constant: Floats
+    form: Floats
+
+    def values(self, masks: Masks) -> Floats:
+        """Values ``(n, T, F)`` of coalitions ``(n, T, d)``, or ``(T, d)`` for all rows alike."""
+        z = np.asarray(masks, dtype=np.float64)
+        z = z if z.ndim == 2 else z[:, None]
+        out = ((z @ self.form) * z).sum(axis=3)  # (n, F, T)
+        return np.asarray((out + self.constant[:, :, None]).transpose(0, 2, 1))
+
+    def of(self, fold: Ints) -> Games:
+        """Return the games of the first rows by the surrogate without the row's fold, F = 1."""
+        at = np.arange(len(fold))
+        return Games(self.constant[at, fold][:, None], self.form[at, fold][:, None])
 
 
 class PairSurrogate:
@@ -103,6 +127,42 @@ class PairSurrogate:
             found = np.einsum("nmd,mc->ndc", phi, flat, optimize=True)
             out[part] = found.reshape(*found.shape[:2], *out.shape[2:])
         return out * self._spread
+
+    def quadratic(self, rows: Floats, output: Ints, background: Floats, weights: Floats) -> Games:
+        """Return the mean over the background with features off, a polynomial of the mask.
+
+        ``output (n,)`` is the output of each row that is wanted. Only pairs of features interact,
+        so that the polynomial has degree two.
+        """
+        mean, cross, pairs = self._over.mean, self._over.cross, self._pairs(background, weights)
+        total = mean.sum(axis=1, keepdims=True)
+        folds, _, k = self.coefficients.shape
+        d = self.space.d
+        forms = np.empty((len(rows), folds, d, d))
+        diagonal = np.arange(d)
+        for part in self._parts(len(rows)):
+            A = self._factors(rows[part])
+            single = A * (1.0 + total - mean) - mean - cross
+            D = A - mean
+            for c in range(k):
+                at = np.flatnonzero(output[part] == c)
+                for f in range(folds) if len(at) else ():
+                    w = self.coefficients[f, :, c]
+                    form = 0.5 * ((D[at] * w[:, None]).transpose(0, 2, 1) @ D[at])
+                    form += 0.5 * np.tensordot(w, pairs, axes=1)
+                    form[:, diagonal, diagonal] = w @ single[at]
+                    forms[part.start + at, f] = self._spread[c] * form
+        constant = self.base(background, weights)[:, output].T
+        return Games(constant, forms)
+
+    def _pairs(self, rows: Floats, weights: Floats) -> Floats:
+        """Covariances ``(m, d, d)`` of the factors of two features over the background."""
+        d, mean = self.space.d, self._over.mean
+        out = np.zeros((len(self._basis), d, d))
+        for part in self._parts(len(rows)):
+            D = (self._factors(rows[part]) - mean).transpose(1, 0, 2)  # (m, n, d)
+            out += (D * weights[part, None]).transpose(0, 2, 1) @ D
+        return out
 
     def _background(self, rows: Floats, weights: Floats) -> Shapley:
         mean, cross = np.zeros((2, len(self._basis), self.space.d))

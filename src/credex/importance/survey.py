@@ -42,7 +42,8 @@ MIN_BASE_ROWS = 10
 class Answers:
     """What was asked of n rows with p pairs each, and of b background rows; k outputs.
 
-    ``full (n, k)``, ``pairs (n, p, 2, k)``, ``base (b, k)``.
+    ``full (n, k)``, ``pairs (n, p, 2, k)``, ``base (b, k)``. On several background rows a pair has
+    twice as many answers: those of z and 1 − z on the first, then on the second.
     """
 
     full: Floats
@@ -50,8 +51,20 @@ class Answers:
     base: Floats
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What surrogates leave of the answers: folds ``(n,)``, pairs ``(n, p, q, 2, k)``, base."""
+
+    fold: Ints
+    pairs: Floats
+    base: Floats
+
+
 class Survey:
     """The rows of a portfolio in the order of a seed, and the answers so far."""
+
+    copies = 1
+    """Background rows on which each pair is asked."""
 
     def __init__(
         self,
@@ -135,7 +148,8 @@ class Survey:
         if not values:
             return
         k = values[0].shape[1]
-        full, pairs, known = np.empty((n, k)), np.empty((n, p, 2, k)), np.empty((0, k))
+        full, known = np.empty((n, k)), np.empty((0, k))
+        pairs = np.empty((n, p, 2 * self.copies, k))
         if self.answers is not None:
             known = self.answers.base
             full[:old_n], pairs[:old_n, :old_p] = self.answers.full, self.answers.pairs
@@ -144,7 +158,7 @@ class Survey:
         for i, y in zip(at, values, strict=True):
             new = int(i >= old_n)
             full[i] = y[0] if new else full[i]
-            pairs[i, 0 if new else old_p :] = y[new:].reshape(-1, 2, k)
+            pairs[i, 0 if new else old_p :] = y[new:].reshape(-1, 2 * self.copies, k)
         self.answers = Answers(full, pairs, known)
 
     def _row_queries(self, n: int, p: int) -> dict[int, Query]:
@@ -154,18 +168,22 @@ class Survey:
         out = {}
         for i, nb in enumerate(self.instances[:n]):
             first = old_p if i < old_n else 0
-            z, new = masks[i, first:], i >= old_n
+            z, new = np.repeat(masks[i, first:], self.copies, axis=0), i >= old_n
             on = np.stack([z, ~z], axis=1).reshape(-1, self.d)
-            rows = np.repeat(origin[i, first:], 2)
+            rows = np.repeat(origin[i, first:].ravel(), 2)
             if new:
                 on = np.concatenate([np.ones((1, self.d), dtype=np.bool_), on])
-                rows = np.append(origin[i, :1], rows)
+                rows = np.append(origin[i].ravel()[:1], rows)
             if len(on):
                 make = partial(_inputs, nb, on, rows)
                 out[i] = Query(make, len(on), ONE_ROW, nb.row_bytes, nb.form)
         return out
 
     # -- fitting -------------------------------------------------------------------------------
+
+    def folds(self, n: int) -> Ints:
+        """Fold of each of the first n rows."""
+        return np.arange(n) % FOLDS
 
     def residuals(self) -> Residuals:
         """Fit the surrogates and return what they leave."""
@@ -175,15 +193,32 @@ class Survey:
 
     def _residuals(self, a: Answers) -> Residuals:
         n, p, b = self.shape
+        masks, fit, left = self._fit(a)
+        u = fit.shapley(self._encoded)
+        own = np.take_along_axis(u[:n], left.fold[:, None, None, None], axis=2)[:, :, 0]
+        base, base_variance = self._base(fit, a.base, left.base, self._design.base_rows(0, b))
+        half = 0.5 * np.diff(left.pairs[:, :, 0], axis=2)[:, :, 0]
+        centred = pair_scale(self.d) * (masks - masks.mean(axis=2, keepdims=True))
+        each = -centred[..., None] * half[:, :, None]  # (n, p, d, k): unbiased but for their sum
+        total = a.full - base - own.sum(axis=1)
+        r = each.mean(axis=1) + total[:, None] / self.d
+        within = each.var(axis=1, ddof=1) / p
+        return Residuals(u, own, r, within, base_variance, float(self.size))
+
+    def _fit(self, a: Answers) -> tuple[Masks, PairSurrogate, Left]:
+        """Fit the surrogates: the masks ``(n, p, d)``, the fit, and what it leaves."""
+        (n, p, b), q = self.shape, self.copies
         masks, origin = self.pairs(n, p)
-        columns, at = masks[:, :, self._nb.feature_of], self._background[origin]
-        x = self._encoded[:n, None]
-        mixed = np.stack([np.where(columns, x, at), np.where(columns, at, x)], axis=2)
+        columns = masks[:, :, None, self._nb.feature_of]
+        at = self._background[origin.reshape(n, p, q)]
+        x = self._encoded[:n, None, None]
+        mixed = np.stack([np.where(columns, x, at), np.where(columns, at, x)], axis=3)
         base_at = self._design.base_rows(0, b)
-        rows = np.concatenate([x[:, 0], mixed.reshape(-1, x.shape[2]), self._background[base_at]])
-        y = np.concatenate([a.full, a.pairs.reshape(2 * n * p, -1), a.base])
-        fold = np.arange(n) % FOLDS
-        folds = np.concatenate([fold, np.repeat(fold, 2 * p), np.arange(b) % FOLDS])
+        width = x.shape[3]
+        rows = np.concatenate([x[:, 0, 0], mixed.reshape(-1, width), self._background[base_at]])
+        y = np.concatenate([a.full, a.pairs.reshape(2 * n * p * q, -1), a.base])
+        fold = self.folds(n)
+        folds = np.concatenate([fold, np.repeat(fold, 2 * p * q), np.arange(b) % FOLDS])
         shuffled = spawn(int(self._options.seed), Purpose.KERNEL_ROWS, len(y)).permutation(len(y))
         if self._amplitudes is None or len(y) < 4 * MAX_FIT_ROWS:  # more do not change them
             self._amplitudes = amplitudes_of(
@@ -200,16 +235,8 @@ class Survey:
         )
         self.r2 = fit.r2
         left = y - fit.predict(rows, folds)
-        u = fit.shapley(self._encoded)
-        own = np.take_along_axis(u[:n], fold[:, None, None, None], axis=2)[:, :, 0]
-        base, base_variance = self._base(fit, a.base, left[len(y) - b :], base_at)
-        half = 0.5 * np.diff(left[n : len(y) - b].reshape(n, p, 2, -1), axis=2)[:, :, 0]
-        centred = pair_scale(self.d) * (masks - masks.mean(axis=2, keepdims=True))
-        each = -centred[..., None] * half[:, :, None]  # (n, p, d, k): unbiased but for their sum
-        total = a.full - base - own.sum(axis=1)
-        r = each.mean(axis=1) + total[:, None] / self.d
-        within = each.var(axis=1, ddof=1) / p
-        return Residuals(u, own, r, within, base_variance, float(self.size))
+        pairs = left[n : len(y) - b].reshape(n, p, q, 2, -1)
+        return masks, fit, Left(fold, pairs, left[len(y) - b :])
 
     def _base(
         self, fit: PairSurrogate, y: Floats, left: Floats, rows: Ints

@@ -1,0 +1,130 @@
+"""Shares of a loss over a portfolio: ask, fit, look, and divide what is asked next."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from credex.averages import Average, Estimates
+from credex.cells import clean
+from credex.errors import InputError
+from credex.importance.estimate import Means
+from credex.importance.loss_estimate import LossOutlook, LossResiduals, loss_means
+from credex.importance.loss_survey import LossSurvey
+from credex.importance.outlook import Outlook
+from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, PortfolioRun, Request
+from credex.loss_shares import LossShares
+from credex.model_queue import ModelQueue
+from credex.posteriors.student import root
+from credex.stopping import RelativeWidth, Rule, Width
+
+__all__ = ["LossRun"]
+
+SAMPLED_ROWS = 3
+"""Rows of every class that is sampled apart, at least."""
+
+LEAST_DOF = 10.0
+"""Degrees of freedom at which a width may stop a run, unless every row was asked.
+
+With fewer, runs end where the variance happens to look small: the table with a rare effect was
+covered 0.87, and 0.91 with this (20 runs), for 2.7 times the model rows.
+"""
+
+
+class LossRun(PortfolioRun):
+    """One run of ``explain_loss``."""
+
+    survey: LossSurvey
+
+    def __init__(self, survey: LossSurvey, queue: ModelQueue, request: Request, names: Any) -> None:
+        super().__init__(survey, queue, request, (names, None))
+        self._found: LossResiduals | None = None
+
+    def run(self) -> LossShares:
+        """Ask until a goal is met."""
+        found = super().run()
+        assert isinstance(found, LossShares)  # noqa: S101 - `result` makes it
+        return found
+
+    def _least_rows(self) -> int:
+        """Rows until every class has enough."""
+        least = LEAST_ROWS
+        if self._most < least:
+            raise InputError(f"explain_loss takes {least} rows or more; got {self._most}")
+        for h in range(len(self.survey.sizes)):
+            at = np.flatnonzero(self.survey.stratum == h)
+            least = max(least, int(at[SAMPLED_ROWS - 1]) + 1)
+        if least > self._most:
+            msg = f"max_rows={self._most} is too few for {len(self.survey.sizes)} classes, each of "
+            raise InputError(msg + f"which has {SAMPLED_ROWS} rows: {least} rows are needed")
+        return least
+
+    def _pilot(self, limit: int | None) -> tuple[int, int]:
+        return super()._pilot(limit)[0], LEAST_PAIRS
+
+    def _check(self, rule: Rule) -> str | None:
+        """Return the reason to stop; intervals that few rows decide are not trusted with it."""
+        few = self._means[0][1].dof < LEAST_DOF and self.survey.shape[0] < self._most
+        if few and isinstance(rule, Width | RelativeWidth):
+            return None
+        return super()._check(rule)
+
+    def _fit(self) -> None:
+        self._found = self.survey.loss_residuals()
+        means = loss_means(self._found, self.request.level)
+        self._means = [(self._found, means, means)]  # type: ignore[list-item]
+
+    def outlook(self, learning: float | None = None) -> Outlook:
+        """Return what the next queries will do; a loss has no forecast that could learn."""
+        del learning
+        assert self._found is not None  # noqa: S101 - a fit comes first
+        return LossOutlook(
+            self._found,
+            self._limits()[0],
+            shape=self.survey.shape[:2],
+            level=self.request.level,
+            cost=self.survey.cost,
+            size=self._most,
+        )
+
+    def result(self, reason: str, *, converged: bool) -> LossShares:
+        """Return the shares as they stand."""
+        (n, p, b), (_, m, _), f = self.survey.shape, self._means[0], self._found
+        assert f is not None  # noqa: S101 - a fit comes first
+        value, cov, level = m.value[:, 0], m.covariance[:, :, 0], self.request.level
+        found = _estimates(m)
+        total = loss_means(f.summed(), level)
+        unknown = np.full(len(value), np.nan)
+        none = Estimates(unknown, unknown, unknown, unknown)
+        z = np.random.default_rng(0).standard_normal((N_RANK_DRAWS, len(value)))
+        names = tuple(map(clean, self._names))
+        part = Average(
+            names, "loss", None, n, level, m.dof, found, found, none, none, unknown,
+            value + z @ root(cov).T,
+        )  # fmt: skip
+        note = f"{n:,} rows with {p} pairs of coalitions each on {self.survey.copies} background "
+        note += f"rows, and {b:,} background rows; a surrogate predicts "
+        note += f"{100 * max(self.survey.r2, 0.0):.0f} % of the variance of other queries"
+        return LossShares(
+            (part,),
+            level,
+            "Intervals: the choice of rows, noise within rows, and the base value",
+            n_rows=n,
+            population=float(self.survey.size),
+            n_model_rows=self.queue.rows_sent,
+            n_calls=self.queue.calls,
+            seconds=time.perf_counter() - self._begun,
+            stop_reason=reason,
+            converged=converged,
+            notes=(note,),
+            loss=self.survey.loss.name,
+            base_loss=f.base_loss,
+            total=_estimates(total),
+        )
+
+
+def _estimates(m: Means) -> Estimates:
+    sd = np.sqrt(np.diag(m.covariance[:, :, 0]))
+    return Estimates(m.value[:, 0], m.lower[:, 0], m.upper[:, 0], sd)

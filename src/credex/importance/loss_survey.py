@@ -1,0 +1,132 @@
+"""`LossSurvey`: a portfolio with labels, whose coalitions are asked on several background rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from credex.designs.background import pair_scale
+from credex.domains import Tabular
+from credex.importance.loss_estimate import LossResiduals, shapley_of
+from credex.importance.losses import COPIES, LEAST_PROBABILITY, Loss
+from credex.importance.surrogate import FOLDS
+from credex.importance.survey import Answers, Survey
+from credex.model_queue import ModelQueue
+from credex.options import Options
+from credex.seeds import one_blas_thread
+from credex.typing import Floats, Ints, Masks
+
+__all__ = ["STRATUM_ROWS", "LossSurvey"]
+
+STRATUM_ROWS = 8
+"""Rows of a class that is sampled apart, at least."""
+
+
+class LossSurvey(Survey):
+    """The rows of a portfolio, their labels, and the answers so far."""
+
+    def __init__(self, domain: Tabular, rows: Sequence[Any], options: Options, loss: Loss) -> None:
+        stratum = loss.strata(STRATUM_ROWS)
+        self.sizes = np.bincount(stratum)
+        cohorts = [stratum == h for h in range(len(self.sizes))]
+        super().__init__(domain, rows, options, cohorts if len(cohorts) > 1 else ())
+        self.loss, self._listed = loss, loss.take(self.order)
+        self.stratum: Ints = stratum[self.order]
+        self.copies = min(COPIES[loss.name], len(self.weights))
+        whole = self.copies == len(self.weights)
+        self._share = (
+            0.0 if self._design.weighted and not whole else self.copies / len(self.weights)
+        )
+
+    def cost(self, n: int, p: int) -> int:
+        """Model rows of n rows with p pairs each, from the beginning."""
+        return n * (1 + 2 * p * self.copies) + self.base_rows(n, p)
+
+    def pairs(self, n: int, p: int) -> tuple[Masks, Ints]:
+        """Coalitions ``(n, p, d)`` and background rows ``(n, p, q)`` of the first n rows.
+
+        All background rows come in turn, and those of one pair differ unless they have weights.
+        """
+        every, q = len(self.weights), self.copies
+        units = every // q  # of a cycle
+        masks, origin = [], []
+        for t in range(p):
+            design = self._pair_design(t)
+            masks.append(design.pair_masks(0, n))
+            cycles = range(-(-n // units))
+            rows = [design.pair_rows(c * every, (c + 1) * every)[: units * q] for c in cycles]
+            origin.append(np.concatenate(rows).reshape(-1, q)[:n])
+        return np.stack(masks, axis=1), np.stack(origin, axis=1)
+
+    def folds(self, n: int) -> Ints:
+        """Fold of each row: in turn within its stratum."""
+        out = np.empty(n, dtype=np.int64)
+        for h in range(len(self.sizes)):
+            at = self.stratum[:n] == h
+            out[at] = (np.arange(at.sum()) + h) % FOLDS
+        return out
+
+    def extend(self, n: int, p: int, queue: ModelQueue) -> None:
+        """Ask what is missing, and check that outputs fit the loss."""
+        super().extend(n, p, queue)
+        if self.answers is not None:
+            y = (self.answers.full, self.answers.base, self.answers.pairs)
+            self.loss.check_outputs(np.concatenate([a.reshape(-1, a.shape[-1]) for a in y]))
+
+    def loss_residuals(self) -> LossResiduals:
+        """Fit the surrogates and return what they leave of the loss."""
+        assert self.answers is not None  # noqa: S101 - `extend` comes first
+        a = self.answers
+        if self.loss.entropic and a.full.shape[1] == 1:  # the probability of label 1
+            two = (np.concatenate([1 - y, y], axis=-1) for y in (a.full, a.pairs, a.base))
+            a = Answers(*two)
+        with one_blas_thread():
+            return self._loss_residuals(a)
+
+    def _loss_residuals(self, a: Answers) -> LossResiduals:
+        (n, p, b), d, loss = self.shape, self.d, self._listed
+        masks, fit, left = self._fit(a)
+        # the surrogate's own game: below its error, the logarithm is a parabola
+        floor = max(float(np.sqrt(np.square(left.pairs).mean())), LEAST_PROBABILITY)
+        games = fit.quadratic(self._encoded, loss.output, self._background, self.weights)
+        each_u, noise = shapley_of(
+            games, loss, floor, lambda m: self._pair_design(-2).pair_masks(0, m)
+        )
+        u = each_u.mean(axis=2)
+        u[:n] = np.take_along_axis(each_u[:n], left.fold[:, None, None], axis=2)[:, :, 0]
+
+        rows, sampled = np.arange(n), loss.take(slice(n))
+        both = np.stack([masks, ~masks], axis=2).reshape(n, 2 * p, d)
+        centre = games.of(left.fold).values(both)[:, :, 0].reshape(n, p, 2)
+        error = left.pairs[rows, ..., sampled.output].transpose(0, 1, 3, 2)  # (n, p, 2, q)
+        target = np.broadcast_to(sampled.target[:, None, None], centre.shape)
+        more = loss.extended(centre, target, floor)
+        more = more - loss.of_mean(centre, error, target, self._share)  # v less the surrogate's
+        centred = pair_scale(d) * (masks - masks.mean(axis=2, keepdims=True))
+        each = centred * (0.5 * (more[:, :, :1] - more[:, :, 1:]))  # (n, p, d)
+
+        base, _ = self._base(fit, a.base, left.base, self._design.base_rows(0, b))
+        full = loss.of(a.full[rows, sampled.output], sampled.target)
+        total = loss.of(base[sampled.output], sampled.target) - full
+        r = each.mean(axis=1) + (total - u[:n].sum(axis=1))[:, None] / d
+        return LossResiduals(
+            u,
+            noise,
+            r,
+            each.var(axis=1, ddof=1) / p,
+            self.stratum,
+            self.sizes,
+            self._base_variance(base, left.base),
+            float(self.loss.of(base[self.loss.output], self.loss.target).mean()),
+        )
+
+    def _base_variance(self, base: Floats, left: Floats) -> float:
+        """Variance of the mean loss of the base value, from what the surrogate leaves of it."""
+        loss, b = self.loss, len(left)
+        slopes = loss.slope(base[loss.output], loss.target)
+        slope = np.bincount(loss.output, slopes, minlength=len(base)) / len(slopes)
+        thin = 1.0 if self._design.weighted else max(1.0 - b / len(self.weights), 0.0)
+        weights = self._design.base_weights(self._design.base_rows(0, b))
+        return float(thin * (weights * (left @ slope)).var(ddof=1) / b)
