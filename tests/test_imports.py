@@ -13,7 +13,7 @@ SRC = Path(__file__).resolve().parent.parent / "src" / "credex"
 
 # A file may import from earlier lines (and from its own folder), never from later ones.
 ORDER = [
-    "typing errors sealed lock",
+    "typing errors sealed lock collector",
     "seeds cells history markup",
     "posteriors",
     "recipes",

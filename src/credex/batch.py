@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from credex.collector import fewer_scans
 from credex.errors import CredexError, InputError, InterruptedRun, ModelError, StoppedRun
 from credex.explainer_base import Case, on_screen
 from credex.explanation import Explanation
@@ -81,6 +82,7 @@ class _Batch:
     progress: Callable[[int], object]
     unfinished: dict[int, Explanation] = field(default_factory=dict)
 
+    @fewer_scans()
     def explain(self, todo: Sequence[int], queue: ModelQueue) -> None:
         """Explain the rows ``todo``; if that is interrupted, keep what was asked."""
         active: dict[Run, int] = {}
