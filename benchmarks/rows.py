@@ -31,6 +31,14 @@ LEVELS = (0.5, 0.8, 0.95, 0.99)
 WIDTHS = (1.5, 0.6)  # of the mean |φ|
 INSTANCES, SEEDS = 6, 2  # peers have one seed
 KEPT = Path(__file__).resolve().parent / "runs" / "rows"
+SOURCE = (
+    "designs/background.py",
+    "designs/design.py",
+    "estimators/background.py",
+    "posteriors/assisted.py",
+    "posteriors/student.py",
+)
+"""What decides the numbers of a run; kept runs of another source are not used."""
 
 
 INTRODUCTION = """\
@@ -227,7 +235,7 @@ def kept(name: str) -> tuple[dict[Key, Cell], int]:
     """Return the cells of a case that were run with this source, and how many seeds they have."""
     path = KEPT / f"{name}.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if known.get("source") != source_digest():
+    if known.get("source") != source_digest(SOURCE):
         return {}, 0
     cells = {}
     for method, goal, cell in known["cells"]:
@@ -240,7 +248,7 @@ def keep(name: str, cells: dict[Key, Cell], seeds: int) -> None:
     """Write the cells of a case."""
     KEPT.mkdir(parents=True, exist_ok=True)
     rows = [[method, goal, rounded(asdict(cell))] for (_, method, goal), cell in cells.items()]
-    text = json.dumps({"source": source_digest(), "seeds": seeds, "cells": rows})
+    text = json.dumps({"source": source_digest(SOURCE), "seeds": seeds, "cells": rows})
     part = KEPT / f"{name}.part"
     part.write_text(text, encoding="utf-8")
     part.replace(KEPT / f"{name}.json")

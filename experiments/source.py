@@ -19,13 +19,13 @@ SHOWN = ("__repr__", "__str__", "_repr_html_", "to_html", "plot")
 
 
 @cache
-def source_digest() -> str:
-    """Return 12 characters that change with any statement of designs, estimators or posteriors.
+def source_digest(parts: tuple[str, ...] = PARTS) -> str:
+    """Return 12 characters that change with any statement of these files and folders.
 
     Comments, docstrings, imports and methods that show a result do not count.
     """
     out = hashlib.sha256()
-    for part in PARTS:
+    for part in parts:
         path = SRC / part
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             tree = ast.parse(file.read_text(encoding="utf-8"))
