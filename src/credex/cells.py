@@ -66,6 +66,8 @@ def as_bool(value: Any, column: str) -> bool:
 
 def as_float(value: Any) -> float:
     """Return a number (or a truth value, 0 or 1) as a float, anything else as NaN."""
+    if type(value) is float:
+        return value
     value = plain(value)
     return float(value) if isinstance(value, int | float | Decimal) else math.nan
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from credex.batch import Job, TimeUpError, explain_rows
 from credex.cells import display, is_missing
+from credex.collector import fewer_scans
 from credex.domains import Tabular
 from credex.errors import BudgetError, InputError
 from credex.explainer_base import ExplainerBase
@@ -142,6 +143,7 @@ class Work:
             error.add_note(f"in frame {number} (the first one is 0), whose rows begin at {first}")
             raise
 
+    @fewer_scans()
     def frame(self, block: Any, queue: ModelQueue, first: int = 0) -> pd.DataFrame:
         """Explain the rows of one block, whose first row has position ``first`` in the input.
 
