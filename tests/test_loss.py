@@ -282,3 +282,59 @@ def test_outputs_that_do_not_fit_the_loss_are_named():
     for model, y, loss, message in cases:
         with pytest.raises(cx.InputError, match=message):
             cx.BayesSHAP(model, BACKGROUND).explain_loss(X, y, loss=loss, queries=300)
+
+
+def test_models_that_are_sure_have_wide_intervals():
+    """A feature that the model never reads: few background rows cannot estimate log 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    f = X @ [2.0, 1.0, 0.0]
+    y = (rng.random(120) < 1 / (1 + np.exp(-f))).astype(int)
+    shap = cx.BayesSHAP(lambda r: (np.asarray(r) @ [2.0, 1.0, 0.0] > 0).astype(float), X[:40])
+    held = []
+    for seed in range(6):
+        e = shap.explain_loss(X, y, loss="cross-entropy", queries=900, seed=seed)
+        held.append(e.lower[2] <= 0 <= e.upper[2])
+    assert np.mean(held) >= 0.5  # 0 without the doubt
+
+
+def test_answers_that_are_all_alike_settle_nothing():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    rare = lambda r: 10.0 * (np.asarray(r)[:, 0] > 2.4)  # noqa: E731 - 3 of 400 rows
+    shap = cx.BayesSHAP(rare, X[rare(X) == 0][:100])
+    found = shap.explain_global(X, max_queries=3_000)
+    assert found.upper[0] > 0
+
+
+def test_the_scale_of_one_output_is_not_that_of_another():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    f = lambda r: np.sin(2 * r[:, 0]) * r[:, 1] + np.sign(r[:, 2])  # noqa: E731
+    widths = []
+    for scale in (1.0, 1e6):
+        shap = cx.BayesSHAP(lambda r, s=scale: np.c_[f(r), s * f(r)], X[:40])
+        first = shap.explain_global(X, queries=800).parts[0]
+        widths.append(first.size.upper - first.size.lower)
+    np.testing.assert_allclose(widths[0], widths[1], rtol=1e-6)
+
+
+def test_a_ranking_is_that_of_the_shares_with_their_signs():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    shap = cx.BayesSHAP(lambda r: np.asarray(r) @ [1.0, -3.0, 0.0], X[:40])
+    stop = cx.RankingSettled(1, 0.95)
+    e = shap.explain_loss(X, X[:, 0], loss="squared error", stop=stop, max_queries=4_000)
+    assert not e.converged or e.rank_probabilities()[e.order[0], 0] >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ma.masked_array(np.arange(120.0), mask=np.arange(120) == 3), "1 labels of y are missi"),
+        (np.full(120, 1j), "complex numbers"),
+        (np.full(120, np.datetime64("2020-01-01")), "dates"),
+        ([10**400] * 120, "too large"),
+    ],
+)
+def test_labels_that_are_no_numbers(y, message):
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    with pytest.raises(cx.InputError, match=message):
+        cx.BayesSHAP(lambda r: r[:, 0], X[:20]).explain_loss(X, y, loss="squared error")

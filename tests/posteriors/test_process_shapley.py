@@ -63,15 +63,19 @@ def test_intervals_hold_on_games_they_were_not_tuned_on(sampler):
 
 
 def test_a_width_is_honoured_and_forecast():
-    table = smooth_game(14, 1, curvature=2.0)
-    ex = cx.BayesSHAP(table_game(table), cx.Masks(14), posterior="gp")
-    width = 0.1 * np.abs(shapley(table)).max()
-    f = ex.forecast(width=width, seed_queries=40)
-    e = ex.explain(width=width, start=f)
-    assert e.converged
-    assert np.all(e.interval().width <= width)
-    assert f.queries > 0
-    assert 0.4 < f.total / e.n_queries < 2.5
+    """Forecasts from 40 queries: within a factor of 3 in the median of five games."""
+    ratios = []
+    for game in range(1, 6):
+        table = smooth_game(14, game, curvature=2.0)
+        ex = cx.BayesSHAP(table_game(table), cx.Masks(14), posterior="gp")
+        width = 0.1 * np.abs(shapley(table)).max()
+        f = ex.forecast(width=width, seed_queries=40)
+        e = ex.explain(width=width, start=f)
+        assert e.converged
+        assert np.all(e.interval().width <= width)
+        assert f.queries > 0
+        ratios.append(f.total / e.n_queries)
+    assert 1 / 3 < np.median(ratios) < 3
 
 
 @pytest.mark.parametrize("queries", [5, 6, 9])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, Portfol
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
 from credex.posteriors.student import root
-from credex.stopping import RelativeWidth, Rule, Width
+from credex.stopping import RankingSettled, RelativeWidth, Rule, Width
 
 __all__ = ["LossRun"]
 
@@ -57,8 +58,9 @@ class LossRun(PortfolioRun):
             at = np.flatnonzero(self.survey.stratum == h)
             least = max(least, int(at[SAMPLED_ROWS - 1]) + 1)
         if least > self._most:
-            msg = f"max_rows={self._most} is too few for {len(self.survey.sizes)} classes, each of "
-            raise InputError(msg + f"which has {SAMPLED_ROWS} rows: {least} rows are needed")
+            msg = f"max_rows={self._most} is too few for {len(self.survey.sizes)} groups of rows "
+            msg += f"(classes, or labels far from the mean), each of which takes {SAMPLED_ROWS}: "
+            raise InputError(msg + f"{least} rows are needed")
         return least
 
     def _pilot(self, limit: int | None) -> tuple[int, int]:
@@ -69,6 +71,8 @@ class LossRun(PortfolioRun):
         few = self._means[0][1].dof < LEAST_DOF and self.survey.shape[0] < self._most
         if few and isinstance(rule, Width | RelativeWidth):
             return None
+        if isinstance(rule, RankingSettled):  # shares are ranked by φ
+            rule = replace(rule, signed=True)
         return super()._check(rule)
 
     def _fit(self) -> None:

@@ -15,7 +15,7 @@ from credex.importance.surrogate import FOLDS
 from credex.importance.survey import Answers, Survey
 from credex.model_queue import ModelQueue
 from credex.options import Options
-from credex.seeds import one_blas_thread
+from credex.seeds import Purpose, one_blas_thread, spawn
 from credex.typing import Floats, Ints, Masks
 
 __all__ = ["STRATUM_ROWS", "LossSurvey"]
@@ -35,10 +35,7 @@ class LossSurvey(Survey):
         self.loss, self._listed = loss, loss.take(self.order)
         self.stratum: Ints = stratum[self.order]
         self.copies = min(COPIES[loss.name], len(self.weights))
-        whole = self.copies == len(self.weights)
-        self._share = (
-            0.0 if self._design.weighted and not whole else self.copies / len(self.weights)
-        )
+        self._share = 0.0 if self._design.weighted else self.copies / len(self.weights)
 
     def cost(self, n: int, p: int) -> int:
         """Model rows of n rows with p pairs each, from the beginning."""
@@ -47,7 +44,8 @@ class LossSurvey(Survey):
     def pairs(self, n: int, p: int) -> tuple[Masks, Ints]:
         """Coalitions ``(n, p, d)`` and background rows ``(n, p, q)`` of the first n rows.
 
-        All background rows come in turn, and those of one pair differ unless they have weights.
+        Background rows come in turn, and those of one pair differ; rows with weights are drawn
+        independently of each other.
         """
         every, q = len(self.weights), self.copies
         units = every // q  # of a cycle
@@ -55,6 +53,10 @@ class LossSurvey(Survey):
         for t in range(p):
             design = self._pair_design(t)
             masks.append(design.pair_masks(0, n))
+            if self._design.weighted:
+                rng = spawn(int(design.options.seed), Purpose.PAIR_ROWS, every)
+                origin.append(rng.choice(every, (n, q), p=self.weights))
+                continue
             cycles = range(-(-n // units))
             rows = [design.pair_rows(c * every, (c + 1) * every)[: units * q] for c in cycles]
             origin.append(np.concatenate(rows).reshape(-1, q)[:n])
@@ -106,6 +108,9 @@ class LossSurvey(Survey):
         more = more - loss.of_mean(centre, error, target, self._share)  # v less the surrogate's
         centred = pair_scale(d) * (masks - masks.mean(axis=2, keepdims=True))
         each = centred * (0.5 * (more[:, :, :1] - more[:, :, 1:]))  # (n, p, d)
+        rough = loss.of(centre + error.mean(axis=-1), target)  # neither parabola nor jackknife
+        rough = rough - loss.of_mean(centre, error, target, self._share)
+        floored = centred * (0.5 * (rough[:, :, 1:] - rough[:, :, :1]))
 
         base, _ = self._base(fit, a.base, left.base, self._design.base_rows(0, b))
         full = loss.of(a.full[rows, sampled.output], sampled.target)
@@ -120,6 +125,7 @@ class LossSurvey(Survey):
             self.sizes,
             self._base_variance(base, left.base),
             float(self.loss.of(base[self.loss.output], self.loss.target).mean()),
+            floored.mean(axis=1) if loss.entropic else np.zeros_like(r),
         )
 
     def _base_variance(self, base: Floats, left: Floats) -> float:

@@ -39,7 +39,8 @@ LEAST_PROBABILITY = 1e-6
 FLOOR_ERRORS = 2.0
 """Standard errors of an estimated probability below which the logarithm is a parabola.
 
-The same three populations: 1 and 3 had 1.0 to 1.3 of the error; no bias was seen with any.
+The same three populations: 1 and 3 had 1.0 to 1.3 of the error, and no bias was seen with any;
+models that say 0 or 1 have one (see ``FLOOR_DOUBT``).
 """
 
 FAR_SHARE = 0.1
@@ -142,7 +143,8 @@ class Loss:
                 raise InputError(msg)
             return
         sums = y.sum(axis=1) if k > 1 else np.ones(1)
-        worst = float(y.min()) if y.min() < 0 else float(y.max())
+        low, high = float(y.min()), float(y.max())
+        worst = low if -low > high - 1.0 else high
         if worst < -PROBABILITY_TOLERANCE or worst > 1 + PROBABILITY_TOLERANCE:
             msg = (
                 f"cross-entropy takes probabilities; the model returned {worst:.6g}. Give a model "
@@ -162,7 +164,7 @@ def read_labels(y: Any, n: int, loss: str, classes: tuple[Any, ...] | None, inde
     if loss not in LOSSES:
         msg = f"loss={loss!r} is unknown; choose {' or '.join(map(repr, LOSSES))}"
         raise InputError(msg)
-    labels = np.asarray(y)
+    labels = _array_of(y)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1:
         raise InputError(f"y has shape {labels.shape}; pass one label for each of the {n} rows")
@@ -182,13 +184,23 @@ def read_labels(y: Any, n: int, loss: str, classes: tuple[Any, ...] | None, inde
     else:
         try:
             target = labels.astype(np.float64)
-        except (TypeError, ValueError):
-            bad = next(x for x in labels.tolist() if not isinstance(x, int | float))
-            msg = f"y has the label {display(bad)}; squared error takes numbers"
-            raise InputError(msg) from None
+        except (TypeError, ValueError, OverflowError):
+            bad = next((x for x in labels.tolist() if not isinstance(x, int | float)), None)
+            which = "a label that is too large" if bad is None else f"the label {display(bad)}"
+            raise InputError(f"y has {which}; squared error takes numbers") from None
         if not np.isfinite(target).all():
             raise InputError("y has infinite labels; squared error takes finite numbers")
     return Loss(loss, target, np.zeros(n, dtype=np.int64))
+
+
+def _array_of(y: Any) -> Any:
+    """Return labels as an array; masked ones are missing."""
+    masked = isinstance(y, np.ma.MaskedArray)
+    labels = np.asarray(y.astype(object).filled(np.nan) if masked else y)
+    if labels.dtype.kind in "mMc":
+        kind = "complex numbers" if labels.dtype.kind == "c" else "dates or durations"
+        raise InputError(f"y holds {kind}; pass numbers or classes")
+    return labels
 
 
 def _classes(labels: Any, classes: tuple[Any, ...] | None) -> Ints:
@@ -203,7 +215,8 @@ def _classes(labels: Any, classes: tuple[Any, ...] | None) -> Ints:
             raise InputError(msg)
         return np.array([column[x] for x in values], dtype=np.int64)
     for x in values:
-        if not isinstance(x, bool | int | float) or x < 0 or x != int(x):
+        if not isinstance(x, bool | int | float) or not 0 <= x < np.inf or x != int(x):
             msg = f"y has the label {x!r}; this model has no class labels, so that labels are "
-            raise InputError(msg + "columns of its outputs: 0, 1, …")
+            msg += "columns of its outputs: 0, 1, … (0 and 1 if it returns one probability)"
+            raise InputError(msg)
     return np.array([int(x) for x in values], dtype=np.int64)

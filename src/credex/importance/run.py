@@ -152,7 +152,9 @@ class PortfolioRun:
         self._means = [(part, mean_sizes(part, level), plain_means(part, level)) for part in parts]
 
     def _check(self, rule: Rule) -> str | None:
-        """Return the reason to stop, if the rule has one."""
+        """Return the reason to stop, if the rule has one; answers that are all alike have none."""
+        if rule.precise and self.survey.alike and self.survey.shape[0] < self._most:
+            return None
         if isinstance(rule, Width | RelativeWidth):
             met = [np.all(m.upper - m.lower <= rule.limits(m.value)) for _, m, _ in self._means]
             name = "width" if isinstance(rule, Width) else "relative width"

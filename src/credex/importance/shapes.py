@@ -108,7 +108,8 @@ class SizeModels:
 
     def __init__(self, u: Floats, own: Floats, r: Floats, within: Floats) -> None:
         self._own, self._r, self._within = own, r, within
-        unit = (float(np.abs(u).max()) + float(np.sqrt(within.max()))) or 1.0
+        unit = np.abs(u).max(axis=(0, 1, 2)) + np.sqrt(within.max(axis=(0, 1)))  # of each output
+        unit = np.where(unit > 0, unit, 1.0)
         self._noise = np.maximum(within.mean(axis=0), (1e-6 * unit) ** 2)
         self._bins, self._share = _binned(u)
         left = np.abs(u).mean(axis=(0, 2)) - self._over_bins(np.abs(self._bins))

@@ -34,6 +34,9 @@ __all__ = ["Answers", "Survey"]
 MAX_POPULATION = 5_000
 """Rows at which the surrogate is evaluated; of a larger portfolio these are a random sample."""
 
+ALIKE = 1e-12
+"""Relative differences of answers below this are rounding."""
+
 MIN_BASE_ROWS = 10
 """Background rows asked as they are, at least, if there are so many."""
 
@@ -112,6 +115,15 @@ class Survey:
         """Rows, pairs of each, and background rows that were asked."""
         a = self.answers
         return (0, 0, 0) if a is None else (*a.pairs.shape[:2], len(a.base))
+
+    @property
+    def alike(self) -> bool:
+        """Whether all answers so far are equal but for rounding."""
+        a = self.answers
+        if a is None:
+            return True
+        y = np.concatenate([x.reshape(-1, x.shape[-1]) for x in (a.full, a.pairs, a.base)])
+        return bool(np.all(np.ptp(y, axis=0) <= ALIKE * np.abs(y).max(axis=0)))
 
     def base_rows(self, n: int, p: int) -> int:
         """Background rows to ask as they are beside n rows with p pairs."""
