@@ -318,11 +318,14 @@ def test_the_scale_of_one_output_is_not_that_of_another():
 
 
 def test_a_ranking_is_that_of_the_shares_with_their_signs():
+    """The largest |φ| is that of x1, and negative; x0 and x2 are equal, so no order is settled."""
     X = np.random.default_rng(0).normal(size=(120, 3))
-    shap = cx.BayesSHAP(lambda r: np.asarray(r) @ [1.0, -3.0, 0.0], X[:40])
+    X[:, 2] = X[:, 0]
+    shap = cx.BayesSHAP(lambda r: np.asarray(r) @ [1.0, -3.0, 1.0], X[:40])
     stop = cx.RankingSettled(1, 0.95)
-    e = shap.explain_loss(X, X[:, 0], loss="squared error", stop=stop, max_queries=4_000)
-    assert not e.converged or e.rank_probabilities()[e.order[0], 0] >= 0.9
+    y = X[:, 0] + X[:, 2]
+    e = shap.explain_loss(X, y, loss="squared error", stop=stop, max_queries=600)
+    assert not e.converged
 
 
 @pytest.mark.parametrize(
