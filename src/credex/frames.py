@@ -10,7 +10,7 @@ import numpy as np
 from credex.cells import as_float, clean, display, plain
 from credex.explanation_base import ExplanationBase
 from credex.seeds import one_blas_thread
-from credex.typing import Ints
+from credex.typing import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +53,8 @@ def to_frame(
     order = ["feature", "value", "value_text", *NUMBERS[1:]]
     order = ["output", *order] if any(len(e.outputs) > 1 for e in explanations) else order
     if rows is not None:
-        labels = zip(one_type(rows), counts, strict=True)
-        data["row"] = [label for label, n in labels for _ in range(n)]
+        labels = [row for row, e in zip(one_type(rows), explanations, strict=True) for _ in e.outputs]
+        data["row"] = _repeated(labels, counts)
         order = ["row", *order]
     return pd.DataFrame({name: data.get(name, []) for name in order})
 
@@ -70,35 +70,28 @@ def tidy(found: Sequence[ExplanationBase | Exception]) -> tuple[pd.DataFrame, In
     bad = [(i, e) for i, e in enumerate(found) if isinstance(e, Exception)]
     explained = [e for _, e in good]
     data, counts = _measured(explained, None)
-    ends: list[tuple[Any, Any]] = [
-        (b, p)
-        for e in explained
-        for b, p, n in zip(
-            np.atleast_1d(e.base_value), np.atleast_1d(e.prediction), e.selected.sum(0), strict=True
-        )
-        for _ in range(n)
-    ]
-    data["base_value"], data["prediction"] = zip(*ends, strict=True) if ends else ((), ())
-    each = [e for e, n in zip(explained, counts, strict=True) for _ in range(n)]
+    for name in ("base_value", "prediction"):
+        data[name] = _repeated([v for e in explained for v in _each(getattr(e, name))], counts)
     for name in ("n_queries", "converged", "stop_reason"):
-        data[name] = [getattr(e, name) for e in each]
-    lines = np.repeat(np.array([i for i, _ in good], dtype=np.int64), counts)
-    at = np.append(lines, np.array([i for i, _ in bad], dtype=np.int64))
-    order = np.argsort(at, kind="stable")
+        data[name] = _repeated([getattr(e, name) for e in explained for _ in e.outputs], counts)
+    lines = _repeated([i for i, e in good for _ in e.outputs], counts)
     data["error"] = [None] * len(lines)
     failed: dict[str, list[Any]] = dict.fromkeys(TIDY, [None] * len(bad))
     failed["error"] = [f"{type(e).__name__}: {clean(str(e))}" for _, e in bad]
-    columns = {}
-    for name, dtype in TIDY.items():
-        column = pd.Series([*data.get(name, ()), *failed[name]], dtype=dtype)
-        columns[name] = column.take(order).reset_index(drop=True)
-    return pd.DataFrame(columns), at[order]
+    at = np.array([*lines, *(i for i, _ in bad)], dtype=np.int64)
+    order = np.argsort(at, kind="stable")
+    parts = [
+        pd.DataFrame({n: pd.Series(values.get(n, []), dtype=t) for n, t in TIDY.items()})
+        for values in (data, failed)
+    ]
+    table = pd.concat(parts).take(order).reset_index(drop=True)
+    return table, at[order]
 
 
 def _measured(
     explanations: Sequence[ExplanationBase], level: float | None
 ) -> tuple[dict[str, Any], list[int]]:
-    """Return the columns `WORDS` and `NUMBERS`, and how many lines each explanation has."""
+    """Return the columns `WORDS` and `NUMBERS`, and how many lines each output has."""
     words: dict[str, list[Any]] = {name: [] for name in WORDS}
     numbers: dict[str, list[Any]] = {name: [] for name in NUMBERS}
     counts = []
@@ -108,19 +101,29 @@ def _measured(
             positive = e.belief.prob_positive()
             value = np.array([as_float(v) for v in e.feature_values])
             text = [display(v) for v in e.feature_values]
-            counts.append(int(e.selected.sum()))
             for j, output in enumerate(e.outputs):
                 kept = np.flatnonzero(e.selected[:, j])
                 low, high = e.rank_range(output=j, level=interval.level)
+                counts.append(len(kept))
                 words["output"] += [output] * len(kept)
-                words["feature"] += [e.names[i] for i in kept]
-                words["value_text"] += [text[i] for i in kept]
+                for name, column in (("feature", e.names), ("value_text", text)):
+                    words[name] += [column[i] for i in kept.tolist()]
                 ends = interval.lower[:, j], interval.upper[:, j]
                 columns = (value, e.belief.mean[:, j], *ends, positive[:, j], low, high)
                 for name, column in zip(NUMBERS, columns, strict=True):
                     numbers[name].append(column[kept])
     measured = {name: np.concatenate(parts) for name, parts in numbers.items() if parts}
     return words | measured, counts
+
+
+def _repeated(values: list[Any], counts: list[int]) -> list[Any]:
+    """Return each value as often as its count says."""
+    return [each for value, n in zip(values, counts, strict=True) for each in [value] * n]
+
+
+def _each(number: Floats | float) -> list[float]:
+    """Return a number of each output, also if there is only one."""
+    return [number] if isinstance(number, float) else number.tolist()
 
 
 def one_type(labels: list[Any]) -> list[Any]:
