@@ -189,9 +189,15 @@ class Geometry:
         return self.prior.means(self.d)[:, None]
 
     @cached_property
-    def slack(self) -> Floats:
-        """1 − leverage of the units, ``(m, 1)``."""
-        return slack(self.leverage)[:, None]
+    def square_factors(self) -> Floats:
+        """Factors of squared residuals, ``(m, 1)``: the correction over 1 − leverage (HC2)."""
+        return np.asarray(self.finite_population_correction / slack(self.leverage))[:, None]
+
+    @cached_property
+    def corrections(self) -> tuple[float, float]:
+        """Mean and largest finite population correction."""
+        fpc = self.finite_population_correction
+        return float(fpc.mean()), float(fpc.max())
 
     def transposed(self, a: Floats) -> Floats:
         """Zᵀa, ``(d, k)``, of ``a (m, k)``, with the masks as ±½."""
@@ -287,10 +293,9 @@ class ShapleyPosterior:
         where HC3's e²/(1−h)² doubles the variance. That they are few is left to `dof`.
         """
         g, d = self.geometry, self.geometry.d
-        fpc = g.finite_population_correction[:, None]
-        variance = fpc * self._squares / g.slack
+        variance = g.square_factors * self._squares
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
-            variance += (1 - fpc) * self.unit_noise
+            variance += (1 - g.finite_population_correction[:, None]) * self.unit_noise
         out = g.sandwich(variance)
         if g.precisions.any():  # Λ(φ* − m): what the prior adds to the scores of the units
             free = slack(g.precisions * g.v.diagonal()[:, None])
@@ -300,7 +305,7 @@ class ShapleyPosterior:
         if self.noise is not None:
             out += self.anchor_share(self.noise)
         largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
-        out[np.arange(d), np.arange(d)] += fpc.max() * np.square(ROUNDOFF * largest)
+        np.einsum("iik->ik", out)[:] += g.corrections[1] * np.square(ROUNDOFF * largest)
         return out
 
     @property
@@ -313,7 +318,7 @@ class ShapleyPosterior:
         g = self.geometry
         spare = max(len(self.y) - g.n_parameters, 1.0)
         out = g.unit_weights @ self._squares / spare**3
-        return np.asarray(g.finite_population_correction.mean() * out + self.unseen)
+        return np.asarray(g.corrections[0] * out + self.unseen)
 
     @cached_property
     def unseen(self) -> Floats:
@@ -330,7 +335,7 @@ class ShapleyPosterior:
         if not perfect.any():
             return np.zeros(k)
         size = g.unit_weights @ target / g.unit_weights.sum()
-        share = g.finite_population_correction.mean() * PSEUDO_OBSERVATIONS / len(self.y)
+        share = g.corrections[0] * PSEUDO_OBSERVATIONS / len(self.y)
         return np.where(perfect, share * size, 0.0)
 
     @property
