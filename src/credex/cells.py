@@ -27,10 +27,10 @@ def is_missing(value: Any) -> bool:
 
 def plain(value: Any) -> Any:
     """Turn NumPy scalars (and 0-d arrays) into Python's, and missing values into ``None``."""
+    if type(value) is float:  # nearly every cell
+        return value if value == value else None  # noqa: PLR0124 - NaN
     if is_missing(value):
         return None
-    if type(value) is float:
-        return value
     if isinstance(value, np.datetime64 | np.timedelta64):
         return value  # .item() would turn nanoseconds into a bare integer
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):

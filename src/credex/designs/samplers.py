@@ -322,7 +322,7 @@ class MaskStream:
             missing -= len(found)
         z = np.concatenate(parts)
         if self.sequence.paired:
-            z = np.stack([z, ~z], axis=1).reshape(-1, z.shape[1])
+            z = np.concatenate([z, ~z], axis=1).reshape(-1, z.shape[1])
         self._taken = Candidates(z, np.arange(start, start + len(z)))
         return self._taken
 

@@ -348,10 +348,10 @@ def kurtosis_rows(z: Floats) -> Floats:
     normal residuals (and for none), and small for a function that is nearly constant except in a
     few rows.
     """
-    z = np.where(z.any(axis=0), z, 1.0)
-    z2 = np.square(z / np.maximum(np.abs(z).max(0), np.finfo(float).tiny))
+    largest = np.abs(z).max(axis=0)
+    z2 = np.square(z / np.maximum(largest, np.finfo(float).tiny))
     rows = 3 * effective_rows(z2.sum(axis=0), np.square(z2).sum(axis=0))
-    return np.minimum(np.maximum(rows, 1.0), len(z))
+    return np.where(largest == 0, len(z), np.minimum(np.maximum(rows, 1.0), len(z)))
 
 
 def few_rows_factors(rows: Floats, dof: float) -> Floats:

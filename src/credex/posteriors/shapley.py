@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-from credex.history import spans
+from credex.history import joined, spans
 from credex.posteriors.regression import (
     Prior,
     constrained_inverse,
@@ -205,7 +205,7 @@ class Geometry:
 
     def predict(self, phi: Floats) -> Floats:
         """Zφ, ``(m, k)``, with the masks as ±½."""
-        return np.concatenate([z.T @ phi for _, z, _ in self._chunks()])
+        return joined([z.T @ phi for _, z, _ in self._chunks()])
 
     def sandwich(self, variance: Floats) -> Floats:
         """Covariance ``(d, d, k)`` of φ if the units have ``variance (m, k)``."""

@@ -23,13 +23,13 @@ def compose(table: Table, masks: Masks, rows: Ints | None) -> Native:
     n, B = len(masks), table.n_rows - 1
     if rows is not None:
         return table.gather(np.where(masks, B, rows[:, None]), rows, {})
-    rows = np.tile(np.arange(B), n)
     if table.block is None:
-        return compose(table, np.repeat(masks, B, axis=0), rows)
+        return compose(table, np.repeat(masks, B, axis=0), np.tile(np.arange(B), n))
     # long inner loops: B·p contiguous values per mask
     x, background = np.tile(table.block[-1], B), table.block[:-1].reshape(-1)
     block = np.where(np.tile(masks, (1, B)), x, background).reshape(n * B, -1)
-    return table.backend.frame(block, None if table.index is None else table.index.take(rows))
+    labels = None if table.index is None else table.index.take(np.tile(np.arange(B), n))
+    return table.backend.frame(block, labels)
 
 
 def distinct_rows(masks: Masks, differs: Masks) -> tuple[Masks, Ints, Ints] | None:
