@@ -53,8 +53,8 @@ def to_frame(
     order = ["feature", "value", "value_text", *NUMBERS[1:]]
     order = ["output", *order] if any(len(e.outputs) > 1 for e in explanations) else order
     if rows is not None:
-        labels = [row for row, e in zip(one_type(rows), explanations, strict=True) for _ in e.outputs]
-        data["row"] = _repeated(labels, counts)
+        labels = zip(one_type(rows), explanations, strict=True)
+        data["row"] = _repeated([label for label, e in labels for _ in e.outputs], counts)
         order = ["row", *order]
     return pd.DataFrame({name: data.get(name, []) for name in order})
 
@@ -106,8 +106,8 @@ def _measured(
                 low, high = e.rank_range(output=j, level=interval.level)
                 counts.append(len(kept))
                 words["output"] += [output] * len(kept)
-                for name, column in (("feature", e.names), ("value_text", text)):
-                    words[name] += [column[i] for i in kept.tolist()]
+                words["feature"] += [e.names[i] for i in kept.tolist()]
+                words["value_text"] += [text[i] for i in kept.tolist()]
                 ends = interval.lower[:, j], interval.upper[:, j]
                 columns = (value, e.belief.mean[:, j], *ends, positive[:, j], low, high)
                 for name, column in zip(NUMBERS, columns, strict=True):
