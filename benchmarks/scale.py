@@ -8,6 +8,7 @@ which says what an engine adds and not how long its workers waited.
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import json
 import os
@@ -74,8 +75,12 @@ def job(name: str, n: int, folder: Path) -> dict[str, Any]:
 
 
 def rate(explain: Callable[[Any], object], given: list[Any]) -> float:
-    """Rows per second of processor time, after one call that is thrown away."""
+    """Rows per second of processor time, after one call that is thrown away.
+
+    Garbage of what ran before is collected first: it is not this one's.
+    """
     explain(given[0])
+    gc.collect()
     begun = time.process_time()
     for x in given:
         explain(x)

@@ -86,6 +86,7 @@ class Work:
 
         return pd.DataFrame({n: pd.Series([], dtype=t) for n, t in self.schema.items()})
 
+    @fewer_scans()
     def of_type(self, block: Any) -> Work:
         """Return the same work with the dtypes of ``row`` and kept columns as in this block."""
         if self.types:
