@@ -24,6 +24,7 @@ from credex.designs.background import pair_scale
 from credex.importance.estimate import Means
 from credex.importance.losses import Loss
 from credex.importance.outlook import Outlook
+from credex.importance.shapes import tail_variance
 from credex.importance.surrogate import Games
 from credex.posteriors.assisted import effective_units
 from credex.posteriors.student import quantile
@@ -67,10 +68,11 @@ class LossResiduals:
         within rows.
     stratum, sizes
         Stratum ``(L,)`` of each row, and the rows of each in the whole population.
-    base_variance
-        Variance of the mean loss without features, of which each feature has an equal share.
+    base_errors
+        ``(b + 1,)`` what background rows add to the error of the mean loss without features, of
+        which each feature has an equal share.
     base_loss
-        That loss.
+        That loss. Of ``u`` and ``r`` the sums over features are those of the negative model's loss.
     floored
         ``(n, d)`` what the estimates change where a logarithm is taken as it is.
     """
@@ -81,9 +83,14 @@ class LossResiduals:
     within: Floats
     stratum: Ints
     sizes: Ints
-    base_variance: float
+    base_errors: Floats
     base_loss: float
     floored: Floats
+
+    @property
+    def base_variance(self) -> float:
+        """Variance of the mean loss without features."""
+        return float(self.base_errors @ self.base_errors)
 
     def summed(self) -> LossResiduals:
         """Return those of the sum of all features: pairs of coalitions say nothing about it."""
@@ -98,10 +105,13 @@ class LossResiduals:
             yield size / float(self.sizes.sum()), at, at[: len(self.r)]
 
 
-def loss_means(f: LossResiduals, level: float) -> Means:
-    """Shares ``(d, 1)`` of the loss with intervals."""
+def loss_means(f: LossResiduals, level: float, *, tail: bool = False) -> Means:
+    """Shares ``(d, 1)`` of the loss with intervals.
+
+    ``tail`` counts the most extreme row once more, for the total: few rows have most of a loss.
+    """
     d = f.r.shape[1]
-    value, covariance = np.zeros(d), np.full((d, d), f.base_variance / d**2)
+    value, covariance = np.full(d, f.base_loss / d), np.full((d, d), f.base_variance / d**2)
     influence, doubt = np.zeros_like(f.r), np.zeros(d)
     for (share, listed, at), size in zip(f.strata(), f.sizes.tolist(), strict=True):
         u, r, n, m = f.u[listed], f.r[at], int(at.sum()), int(listed.sum())
@@ -115,10 +125,13 @@ def loss_means(f: LossResiduals, level: float) -> Means:
         if size > m:  # the rows that are listed are a sample, too
             apart = u - u.mean(axis=0)
             part += apart.T @ apart / max(m - 1, 1) * (1.0 / m - 1.0 / size)
+        if tail:  # one more row like the most extreme one, which the sample may have missed
+            part += np.diag(max(1.0 - n / size, 0.0) * tail_variance(r))
         covariance += share**2 * part
         influence[at] = share * left / n
         doubt += share * f.floored[at].mean(axis=0)
-    dof = effective_units(influence.T)
+    base = np.repeat(f.base_errors[:, None] / d, d, axis=1)
+    dof = effective_units(np.concatenate([influence, base]).T)
     half = quantile(level, dof) * np.sqrt(np.diag(covariance))
     half = np.hypot(half, FLOOR_DOUBT * np.abs(doubt))
     at_once = value[:, None], (value - half)[:, None], (value + half)[:, None]

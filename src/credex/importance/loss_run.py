@@ -16,6 +16,7 @@ from credex.importance.loss_estimate import LossOutlook, LossResiduals, loss_mea
 from credex.importance.loss_survey import LossSurvey
 from credex.importance.outlook import Outlook
 from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, PortfolioRun, Request
+from credex.importance.survey import ALIKE
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
 from credex.posteriors.student import root
@@ -99,7 +100,7 @@ class LossRun(PortfolioRun):
         assert f is not None  # noqa: S101 - a fit comes first
         value, cov, level = m.value[:, 0], m.covariance[:, :, 0], self.request.level
         found = _estimates(m)
-        total = loss_means(f.summed(), level)
+        total = loss_means(f.summed(), level, tail=True)
         unknown = np.full(len(value), np.nan)
         none = Estimates(unknown, unknown, unknown, unknown)
         z = np.random.default_rng(0).standard_normal((N_RANK_DRAWS, len(value)))
@@ -111,6 +112,7 @@ class LossRun(PortfolioRun):
         note = f"{n:,} rows with {p} pairs of coalitions each on {self.survey.copies} background "
         note += f"rows, and {b:,} background rows; a surrogate predicts "
         note += f"{100 * max(self.survey.r2, 0.0):.0f} % of the variance of other queries"
+        notes = (note, *self._doubts())
         return LossShares(
             (part,),
             level,
@@ -122,11 +124,18 @@ class LossRun(PortfolioRun):
             seconds=time.perf_counter() - self._begun,
             stop_reason=reason,
             converged=converged,
-            notes=(note,),
+            notes=notes,
             loss=self.survey.loss.name,
             base_loss=f.base_loss,
             total=_estimates(total),
         )
+
+    def _doubts(self) -> list[str]:
+        """Return what intervals cannot know."""
+        full = self.survey.full_loss
+        alike = len(full) < self.survey.size and np.ptp(full) <= ALIKE * np.abs(full).max()
+        text = f"All {len(full):,} rows asked have the same loss: rare rows of another are not seen"
+        return [text] if alike else []
 
 
 def _estimates(m: Means) -> Estimates:

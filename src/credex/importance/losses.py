@@ -94,6 +94,12 @@ class Loss:
             return np.asarray(-1.0 / np.maximum(s, LEAST_PROBABILITY))
         return np.asarray(2.0 * (s - target))
 
+    def bend(self, s: Floats) -> Floats:
+        """Half of the second derivative of the loss in the prediction."""
+        if self.entropic:
+            return np.asarray(0.5 / np.maximum(s, LEAST_PROBABILITY) ** 2)
+        return np.ones_like(s)
+
     def of_mean(self, centre: Floats, error: Floats, target: Floats, share: float) -> Floats:
         """Loss of ``centre`` plus the mean of all errors, from q of them, ``(…, q)``.
 

@@ -259,7 +259,12 @@ class Survey:
         thin = 1.0 if again else 1.0 - len(rows) / all_rows
         if thin <= 0:  # every background row was asked
             return self.weights[rows] @ y, np.zeros(y.shape[1])
-        base = fit.base(self._background, self.weights).mean(axis=0) + (weights * left).mean(axis=0)
+        base = fit.base(self._background, self.weights).mean(axis=0)
+        base = base + thin * (weights * left).mean(axis=0)
+        if not again:  # of the rows that were asked the answers are known
+            each = np.full(len(rows), 1.0 / len(rows))
+            known = each @ y - fit.base(self._background[rows], each).mean(axis=0)
+            base = base + (1.0 - thin) * known
         variance = thin * (weights * left).var(axis=0, ddof=1) / len(rows)
         return np.asarray(base), np.asarray(variance)
 
