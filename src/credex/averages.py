@@ -41,6 +41,11 @@ class Estimates:
         for name in ("value", "lower", "upper", "sd"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
 
+    def without(self, none: Masks) -> Estimates:
+        """Return them with zeros where ``none`` says so."""
+        each = (self.value, self.lower, self.upper, self.sd)
+        return Estimates(*(np.where(none, 0.0, x) for x in each))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Average:
@@ -82,9 +87,13 @@ class Average:
         return self.rank_probabilities()[:, 0]
 
     def rank_probabilities(self) -> Floats:
-        """``(d, d)``: entry (i, r) is the probability that feature i has rank r + 1."""
+        """``(d, d)``: entry (i, r) is the probability that feature i has rank r + 1.
+
+        Features that are equal, such as those that do nothing, may have each other's ranks.
+        """
         d = len(self.names)
-        order = np.argsort(-self.draws, axis=1, kind="stable")
+        coin = np.random.default_rng(0).random(self.draws.shape)
+        order = np.lexsort((coin, -self.draws), axis=1)
         counts = np.bincount((order * d + np.arange(d)).ravel(), minlength=d * d)
         return counts.reshape(d, d) / len(self.draws)
 
@@ -245,6 +254,8 @@ class Aggregate:
         difference = np.array([a.size.value - b.size.value for a, b in pairs])
         sd = np.array([np.hypot(a.size.sd, b.size.sd) for a, b in pairs])
         dof = np.array([min(a.dof, b.dof) for a, b in pairs])
+        peak = np.array([np.maximum(np.abs(a.size.value), np.abs(b.size.value)) for a, b in pairs])
+        difference[np.abs(difference) <= formatting.ROUNDING * peak] = 0.0
         z = np.divide(np.abs(difference), sd, out=np.zeros_like(sd), where=sd > 0)
         z = np.where((sd == 0) & (difference != 0), np.inf, z)
         sure = np.array([cdf(row, nu) for row, nu in zip(z, dof, strict=True)])

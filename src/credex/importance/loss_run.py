@@ -11,12 +11,12 @@ import numpy as np
 from credex.averages import Average, Estimates
 from credex.cells import clean
 from credex.errors import InputError
+from credex.formatting import ROUNDING
 from credex.importance.estimate import Means
 from credex.importance.loss_estimate import LossOutlook, LossResiduals, loss_means
 from credex.importance.loss_survey import LossSurvey
 from credex.importance.outlook import Outlook
 from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, PortfolioRun, Request
-from credex.importance.survey import ALIKE
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
 from credex.posteriors.student import root
@@ -79,6 +79,7 @@ class LossRun(PortfolioRun):
     def _fit(self) -> None:
         self._found = self.survey.loss_residuals()
         means = loss_means(self._found, self.request.level)
+        means = means.without_rounding(self.survey.rounding)
         self._means = [(self._found, means, means)]  # type: ignore[list-item]
 
     def outlook(self, learning: float | None = None) -> Outlook:
@@ -100,7 +101,7 @@ class LossRun(PortfolioRun):
         assert f is not None  # noqa: S101 - a fit comes first
         value, cov, level = m.value[:, 0], m.covariance[:, :, 0], self.request.level
         found = _estimates(m)
-        total = loss_means(f.summed(), level, tail=True)
+        total = loss_means(f.summed(), level, tail=True).without_rounding(self.survey.rounding)
         unknown = np.full(len(value), np.nan)
         none = Estimates(unknown, unknown, unknown, unknown)
         z = np.random.default_rng(0).standard_normal((N_RANK_DRAWS, len(value)))
@@ -133,7 +134,7 @@ class LossRun(PortfolioRun):
     def _doubts(self) -> list[str]:
         """Return what intervals cannot know."""
         full = self.survey.full_loss
-        alike = len(full) < self.survey.size and np.ptp(full) <= ALIKE * np.abs(full).max()
+        alike = len(full) < self.survey.size and np.ptp(full) <= ROUNDING * np.abs(full).max()
         text = f"All {len(full):,} rows asked have the same loss: rare rows of another are not seen"
         return [text] if alike else []
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from credex.designs.background import pair_scale
 from credex.domains import Tabular
+from credex.formatting import ROUNDING
 from credex.importance.loss_estimate import LossResiduals, shapley_of
 from credex.importance.losses import COPIES, LEAST_PROBABILITY, Loss
 from credex.importance.surrogate import FOLDS, Games
@@ -75,8 +76,20 @@ class LossSurvey(Survey):
         """Ask what is missing, and check that outputs fit the loss."""
         super().extend(n, p, queue)
         if self.answers is not None:
-            y = (self.answers.full, self.answers.base, self.answers.pairs)
-            self.loss.check_outputs(np.concatenate([a.reshape(-1, a.shape[-1]) for a in y]))
+            self.loss.check_outputs(self.answers.all)
+
+    @property
+    def rounding(self) -> Floats:
+        """Shares ``(1,)`` below which there is only rounding: outputs times the loss's slope.
+
+        −log p changes by as much as p does in relation to itself.
+        """
+        if self.loss.entropic:
+            return np.array([ROUNDING])
+        assert self.answers is not None  # noqa: S101 - `extend` comes first
+        y = self.answers.all
+        slope = np.abs(self.loss.target - y.mean()).max() + np.ptp(y)
+        return np.asarray([2 * ROUNDING * np.abs(y).max() * slope])
 
     def loss_residuals(self) -> LossResiduals:
         """Fit the surrogates and return what they leave of the loss."""

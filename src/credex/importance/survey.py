@@ -19,6 +19,7 @@ from credex.designs.design import ONE_ROW, Context
 from credex.domains import Tabular
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.errors import InputError
+from credex.formatting import ROUNDING
 from credex.game import Query
 from credex.history import History
 from credex.importance.estimate import Residuals
@@ -33,9 +34,6 @@ __all__ = ["Answers", "Survey"]
 
 MAX_POPULATION = 5_000
 """Rows at which the surrogate is evaluated; of a larger portfolio these are a random sample."""
-
-ALIKE = 1e-12
-"""Relative differences of answers below this are rounding."""
 
 MIN_BASE_ROWS = 10
 """Background rows asked as they are, at least, if there are so many."""
@@ -52,6 +50,12 @@ class Answers:
     full: Floats
     pairs: Floats
     base: Floats
+
+    @property
+    def all(self) -> Floats:
+        """Every answer, ``(m, k)``."""
+        each = (self.full, self.pairs, self.base)
+        return np.concatenate([x.reshape(-1, x.shape[-1]) for x in each])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,11 +123,16 @@ class Survey:
     @property
     def alike(self) -> bool:
         """Whether all answers so far are equal but for rounding."""
-        a = self.answers
-        if a is None:
+        if self.answers is None:
             return True
-        y = np.concatenate([x.reshape(-1, x.shape[-1]) for x in (a.full, a.pairs, a.base)])
-        return bool(np.all(np.ptp(y, axis=0) <= ALIKE * np.abs(y).max(axis=0)))
+        y = self.answers.all
+        return bool(np.all(np.ptp(y, axis=0) <= ROUNDING * np.abs(y).max(axis=0)))
+
+    @property
+    def rounding(self) -> Floats:
+        """Importances ``(k,)`` below which there is only rounding."""
+        assert self.answers is not None  # noqa: S101 - `extend` comes first
+        return np.asarray(ROUNDING * np.abs(self.answers.all).max(axis=0))
 
     def base_rows(self, n: int, p: int) -> int:
         """Background rows to ask as they are beside n rows with p pairs."""
