@@ -21,8 +21,10 @@ from credex.stopping import Goals
 
 __all__ = ["plan_loss", "plan_portfolio"]
 
-REFUSED = ("features", "selection", "prior", "posterior", "robust", "kernel")
-REFUSED += ("background_uncertainty",)
+REFUSED = (
+    *("features", "selection", "prior", "posterior", "robust", "kernel"),
+    "background_uncertainty",
+)
 """Options of single explanations that averages do not have."""
 
 PLAIN = Options()
