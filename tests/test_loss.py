@@ -1,5 +1,6 @@
 """explain_loss: exact where it must be, within its budget, honest about what it is asked."""
 
+import inspect
 import tracemalloc
 from itertools import combinations
 
@@ -407,3 +408,9 @@ def test_many_classes_take_little_memory_and_few_rows():
     assert np.bincount(Loss("cross-entropy", np.zeros(900), y).strata(8)).tolist() == [9] * 20 + [
         720
     ]
+
+
+def test_what_is_said_of_a_share_is_not_said_of_a_mean_of_sizes():
+    for name in dir(cx.LossShares):
+        text = inspect.getdoc(getattr(cx.LossShares, name)) if name[0] != "_" else ""
+        assert "|φ|" not in (text or ""), name

@@ -41,7 +41,7 @@ class Choice:
 
 
 class Outlook:
-    """Predicts widths of the intervals of mean |φ|.
+    """Predicts widths of the intervals of mean |φ|; those of a loss have a class of their own.
 
     ``cost(n, p)`` gives the model rows of n rows with p pairs. ``limits (d, k)`` are the widths
     that are wanted. By default the surrogate stays as it is, and shapes as hard to tell apart: what

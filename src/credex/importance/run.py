@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a stopping rule sees: beliefs about mean |φ|."""
+    """What a stopping rule sees: beliefs about mean |φ|, or shares of a loss."""
 
     belief: Belief
     level: float
