@@ -414,3 +414,23 @@ def test_what_is_said_of_a_share_is_not_said_of_a_mean_of_sizes():
     for name in dir(cx.LossShares):
         text = inspect.getdoc(getattr(cx.LossShares, name)) if name[0] != "_" else ""
         assert "|φ|" not in (text or ""), name
+
+
+def test_a_forecast_says_about_what_it_takes():
+    model = Counting(pairs)
+    shap, call = cx.BayesSHAP(model, BACKGROUND), {"loss": "squared error", "width": 0.25}
+    forecast = shap.forecast_loss(X, Y, row_cost=2.0, **call)
+    assert forecast.n_queries == model.rows <= 800
+    assert forecast.cost == 2.0 * forecast.model_rows
+    need = shap.explain_loss(X, Y, **call).n_model_rows
+    assert 0.4 < forecast.total / need < 2.5
+    assert forecast.low <= forecast.queries <= forecast.high
+    assert shap.forecast_loss(X, Y, loss="squared error", width=50.0).queries == 0
+
+
+def test_a_width_below_what_the_parabola_leaves_open_is_out_of_reach():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    sure = cx.BayesSHAP(lambda r: (np.asarray(r)[:, 0] > 0).astype(float), rows[:40])
+    y = (rows[:, 1] > 0).astype(int)
+    forecast = sure.forecast_loss(rows, y, loss="cross-entropy", width=0.001)
+    assert str(forecast) == "width 0.001 cannot be reached"

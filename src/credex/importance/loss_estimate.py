@@ -187,7 +187,7 @@ def _shapley_weights(masks: Masks) -> Floats:
 
 
 class LossOutlook(Outlook):
-    """Predicts widths of the intervals if the surrogate stays as it is."""
+    """Predicts widths of the intervals; see `Outlook` for ``learning``."""
 
     def __init__(
         self,
@@ -198,11 +198,14 @@ class LossOutlook(Outlook):
         level: float,
         cost: Callable[[int, int], int],
         size: int,
+        learning: float | None = None,
     ) -> None:
         self.n, self.p = shape
-        self._cost, self._size = cost, size
+        self._cost, self._size, self._learning = cost, size, learning
         self._limits, self._f = limits[:, 0], f
         self._quantile = quantile(level, loss_means(f, level).dof)
+        doubt = sum(share * f.floored[at].mean(axis=0) for share, _, at in f.strata())
+        self._doubt = FLOOR_DOUBT * np.abs(doubt)  # more rows do not change it
         self._sources = []
         self._fixed = np.zeros(f.r.shape[1])
         for share, listed, at in f.strata():
@@ -214,9 +217,13 @@ class LossOutlook(Outlook):
 
     def ratio(self, n: int, p: int) -> float:
         """Widest interval as a share of its limit."""
+        return self._now(n, p) * self._learned(n, p)
+
+    def _now(self, n: int, p: int) -> float:
         f = self._f
         variance = self._fixed + f.base_variance / f.r.shape[1] ** 2 * self.n / n
         for (between, per_pair, listed), size in zip(self._sources, f.sizes.tolist(), strict=True):
             rows = max(float(listed[:n].sum()), 1.0)
             variance = variance + between * max(1 / rows - 1 / size, 0.0) + per_pair / (p * rows)
-        return float(np.max(2 * self._quantile * np.sqrt(variance) / self._limits))
+        half = np.hypot(self._quantile * np.sqrt(variance), self._doubt)
+        return float(np.max(2 * half / self._limits))

@@ -83,8 +83,7 @@ class LossRun(PortfolioRun):
         self._means = [(self._found, means, means)]  # type: ignore[list-item]
 
     def outlook(self, learning: float | None = None) -> Outlook:
-        """Return what the next queries will do; a loss has no forecast that could learn."""
-        del learning
+        """Return what the next queries will do; see `Outlook` for ``learning``."""
         assert self._found is not None  # noqa: S101 - a fit comes first
         return LossOutlook(
             self._found,
@@ -93,6 +92,7 @@ class LossRun(PortfolioRun):
             level=self.request.level,
             cost=self.survey.cost,
             size=self._most,
+            learning=learning,
         )
 
     def result(self, reason: str, *, converged: bool) -> LossShares:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -225,7 +225,9 @@ class PortfolioRun:
     # -- results -------------------------------------------------------------------------------
 
     def forecast(self, width: Any, row_cost: float | None) -> Forecast:
-        """Return how many more model rows a width takes, after those that were asked."""
+        """Run, and return how many more model rows a width takes after those that it asked."""
+        self.run()
+        self.request = replace(self.request, goals=Goals(width=width))
         spent, now = self.queue.rows_sent, self.survey.cost(*self.survey.shape[:2])
 
         def more_for(learning: float, factor: float) -> float:
