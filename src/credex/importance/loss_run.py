@@ -19,7 +19,7 @@ from credex.importance.outlook import Outlook
 from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, PortfolioRun, Request
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
-from credex.posteriors.student import root
+from credex.posteriors.student import quantile, root
 from credex.stopping import RankingSettled, RelativeWidth, Rule, Width
 
 __all__ = ["LossRun"]
@@ -135,8 +135,22 @@ class LossRun(PortfolioRun):
         """Return what intervals cannot know."""
         full = self.survey.full_loss
         alike = len(full) < self.survey.size and np.ptp(full) <= ROUNDING * np.abs(full).max()
-        text = f"All {len(full):,} rows asked have the same loss: rare rows of another are not seen"
-        return [text] if alike else []
+        out = [
+            f"All {len(full):,} rows asked have the same loss: rare rows of another are not seen"
+        ]
+        out = out if alike else []
+        m = self._means[0][1]
+        usual = quantile(self.request.level, m.dof) * np.sqrt(np.diag(m.covariance[:, :, 0]))
+        wider = int(((m.upper - m.lower)[:, 0] / 2 > np.sqrt(2.0) * usual).sum())
+        if wider:  # what the logarithm leaves open is more than all other errors
+            text = (
+                f"The model is nearly always sure, and its cross-entropy hard to estimate: {wider} "
+            )
+            text += f"of {len(usual)} intervals are wider for it, and may still miss (see "
+            out.append(
+                text + "docs/method.md). loss='squared error' with target= has no such limit"
+            )
+        return out
 
 
 def _estimates(m: Means) -> Estimates:
