@@ -143,13 +143,9 @@ class LossRun(PortfolioRun):
         usual = quantile(self.request.level, m.dof) * np.sqrt(np.diag(m.covariance[:, :, 0]))
         wider = int(((m.upper - m.lower)[:, 0] / 2 > np.sqrt(2.0) * usual).sum())
         if wider:  # what the logarithm leaves open is more than all other errors
-            text = (
-                f"The model is nearly always sure, and its cross-entropy hard to estimate: {wider} "
-            )
-            text += f"of {len(usual)} intervals are wider for it, and may still miss (see "
-            out.append(
-                text + "docs/method.md). loss='squared error' with target= has no such limit"
-            )
+            text = f"Probabilities near 0 make this cross-entropy hard to estimate: {wider} of "
+            text += f"{len(usual)} intervals are wider for it, and may still miss. "
+            out.append(f"{text}loss='squared error' with target= has no such limit")
         return out
 
 
