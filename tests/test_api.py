@@ -54,7 +54,7 @@ def test_attributes_of_explainers_are_pinned(cls):
     explainer = cls(lambda z: 1.0 * z[:, 0], cx.Masks(3))
     public = {name for name in dir(explainer) if not name.startswith("_")}
     calls = "explain explain_many frames schema iterate forecast refine zoom calibrate verify"
-    calls += " explain_global forecast_global explain_loss"
+    calls += " explain_global forecast_global explain_loss forecast_loss"
     own = "warmed surrogate interactions" if cls is cx.BayesSHAP else ""
     assert public == set(f"{calls} model domain options method {own}".split())
 

@@ -565,6 +565,33 @@ def test_aggregate(here):
     assert "holds no batch" in run("aggregate", "nowhere", code=2)
 
 
+def test_loss(here):
+    y = ROWS["a"] * ROWS["b"] + ROWS["c"]
+    ROWS.assign(price=y, sold=["no", "yes"] * 15).to_csv("rows.csv", index=False)
+    more = ["rows.csv", "--drop", "key", "--drop", "sold", "--queries", "400"]
+    squared = [*more, "--loss", "squared", "--label", "price"]
+    text = run("loss", "shop:linear", *squared, "--row-cost", "2")
+    assert "Shares of the squared error over" in text
+    assert "model rows, at a price of" in text
+    found = json.loads(run("loss", "shop:linear", *squared, "--json", "--out", "shares.csv"))
+    assert found["model_loss"] == pytest.approx(0.0, abs=1e-9)
+    assert {line["feature"] for line in found["shares"]} == set("abc")
+    assert len(pd.read_csv("shares.csv")) == 3
+    shap = cx.BayesSHAP(lambda r: r["a"] * r["b"] + r["c"], ROWS[list("abc")])
+    same = shap.explain_loss(ROWS[list("abc")], y, loss="squared error", queries=400)
+    np.testing.assert_allclose(found["total"][0], same.total.value[0])
+    model = LogisticRegression().fit(ROWS[list("abc")], ["no", "yes"] * 15)
+    joblib.dump(model, "model.joblib")
+    entropy = ["--trust-pickle", "--loss", "cross-entropy", "--label", "sold", "--json"]
+    found = json.loads(run("loss", "model.joblib", *more, *entropy))
+    assert 0 < found["model_loss"] < 1
+    said = run("loss", "model.joblib", *more, *entropy, "--target", "yes", code=2)
+    assert "cross-entropy reads all outputs" in said
+    bad = ["loss", "shop:linear", *more, "--loss", "squared", "--label"]
+    assert "misses the column nothing" in run(*bad, "nothing", code=2)
+    assert "the label no; squared error takes numbers" in run(*bad, "sold", code=2)
+
+
 def test_serve_until_ctrl_c(here):
     need("uvicorn")
     more = ["--drop", "key", "--port", "0", "--width", "0.2"]

@@ -234,7 +234,10 @@ def test_bad_input_is_named_before_the_model_is_asked():
         ({"by": [1, 2]}, "by has 2 labels for 200 rows"),
         ({"by": [np.nan] * 200}, "200 rows have no cohort"),
         ({"by": ["a"] * 199 + ["b"]}, "cohort b has 1 of the rows"),
-        ({"features": 2}, "takes no features="),
+        ({"features": 2}, "takes no features=2; leave it out"),
+        ({"robust": False}, "takes no robust=False.* pass robust=True"),
+        ({"posterior": "gp"}, "takes no posterior='gp'.* pass posterior='auto'"),
+        ({"query_seconds": 1.0}, "takes no query_seconds=1.0"),
         ({"stop": cx.RankingSettled(4)}, "says nothing of 4 features"),
     ]
     for case, message in cases:
@@ -248,3 +251,7 @@ def test_bad_input_is_named_before_the_model_is_asked():
         cx.BayesLIME(pairs, BACKGROUND).explain_global(X)
     with pytest.raises(cx.InputError, match="for BayesSHAP on tables"):
         cx.BayesSHAP(lambda z: z[:, 0], cx.Masks(3)).explain_global(X)
+    with pytest.raises(cx.InputError, match="takes no posterior='gp'"):
+        cx.BayesSHAP(model, BACKGROUND, posterior="gp").explain_global(X, queries=300)
+    calibrated = cx.BayesSHAP(model, BACKGROUND, query_seconds=0.001)
+    assert calibrated.explain_global(X, queries=300).n_model_rows == model.rows

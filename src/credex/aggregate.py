@@ -26,12 +26,14 @@ from credex.averages import Aggregate, Average, Estimates
 from credex.cells import display
 from credex.deconvolve import Mixture
 from credex.errors import InputError, check_count
+from credex.explanation_base import ExplanationBase
+from credex.formatting import ROUNDING
 from credex.posteriors.student import quantile
 from credex.row_estimates import Rows, grouped, read
 from credex.seeds import Purpose, spawn
 from credex.typing import Floats
 
-__all__ = ["Aggregate", "aggregate", "share_of"]
+__all__ = ["Aggregate", "aggregate", "first_of", "share_of"]
 
 SHARED = 0.5
 """Correlation between the errors of two rows that were explained with one seed.
@@ -50,7 +52,7 @@ to a quarter of itself, and intervals without this allowance held down to 0.5 of
 """
 
 
-ROUNDING = 1e-9
+SAME = 1e-9
 """Spread of the weighted means, by the largest |φ|, that rounding explains."""
 
 
@@ -124,6 +126,7 @@ def aggregate(
     n = len(rows[0].mean)
     size = _population(population, n)
     groups = [(None, np.ones(n, dtype=np.bool_))] if cohorts is None else grouped(cohorts)
+    rounding = {part.output: ROUNDING * _largest_output(source, part) for part in rows}
     parts = []
     for number, (cohort, at) in enumerate(groups):
         share = size if not np.isfinite(size) else max(size * at.mean(), at.sum())
@@ -133,7 +136,7 @@ def aggregate(
             raise InputError(msg)
         for part in rows:
             how = _How(level, share, 0.0 if own else SHARED, number)
-            parts.append(_average(part.only(at), cohort, how))
+            parts.append(_average(part.only(at), cohort, how, rounding[part.output]))
     whole = size <= n
     about = "Intervals: of the rows themselves" if whole else "Intervals: the choice of rows"
     about += "; noise within rows" if whole else " and noise within rows"
@@ -158,7 +161,26 @@ def _population(population: int | str | None, n: int) -> float:
 # -- averaging -----------------------------------------------------------------------------------
 
 
-def _average(rows: Rows, cohort: Any, how: _How) -> Average:
+def _largest_output(source: Any, rows: Rows) -> float:
+    """Return the largest |prediction|, base value or importance of one output."""
+    known = [np.abs(rows.mean)]
+    if hasattr(source, "manifest"):
+        source = source.to_frame(["output", "prediction", "base_value"])
+    if hasattr(source, "columns"):
+        table = source.to_pandas() if hasattr(source, "to_pandas") else source
+        if "output" in table.columns:
+            table = table[table["output"].astype(str) == rows.output]
+        named = [c for c in ("prediction", "base_value") if c in table.columns]
+        known += [np.abs(table[c].to_numpy(dtype=np.float64)) for c in named]
+    else:
+        explained = [e for e in getattr(source, "items", source) if isinstance(e, ExplanationBase)]
+        j = list(map(str, explained[0].outputs)).index(rows.output)
+        ends = [(e.prediction, e.base_value) for e in explained]
+        known.append(np.abs([np.atleast_1d(y)[j] for pair in ends for y in pair]))
+    return float(max(np.nanmax(x, initial=0.0) for x in known))
+
+
+def _average(rows: Rows, cohort: Any, how: _How, rounding: float) -> Average:
     level, size = how.level, how.size
     known = np.isfinite(rows.mean) & np.isfinite(rows.sd)
     lost = [name for name, k in zip(rows.names, known.T, strict=True) if not k.any()]
@@ -184,8 +206,9 @@ def _average(rows: Rows, cohort: Any, how: _How) -> Average:
     lower = np.where([f.may_be_zero for f in found], 0.0, np.clip(lower, 0.0, value))
     half = q * signed_sd
     with np.errstate(invalid="ignore"):
-        positive, negative = (rows.lower > 0) & known, (rows.upper < 0) & known
-    biggest = np.argmax(np.where(known, np.abs(rows.mean), -1.0), axis=1)
+        positive, negative = (rows.lower > rounding) & known, (rows.upper < -rounding) & known
+    upper = np.maximum(upper, value)
+    none = np.maximum(upper, np.abs(signed) + half) <= rounding
     return Average(
         rows.names,
         rows.output,
@@ -193,13 +216,20 @@ def _average(rows: Rows, cohort: Any, how: _How) -> Average:
         n,
         level,
         dof,
-        Estimates(value, lower, np.maximum(upper, value), sd),
-        Estimates(signed, signed - half, signed + half, signed_sd),
+        Estimates(value, lower, upper, sd).without(none),
+        Estimates(signed, signed - half, signed + half, signed_sd).without(none),
         share_of(positive.sum(axis=0), known.sum(axis=0), size, level),
         share_of(negative.sum(axis=0), known.sum(axis=0), size, level),
-        np.bincount(biggest, minlength=d) / n,
-        np.maximum(draws, 0.0),
+        first_of(np.where(known, rows.mean, 0.0), rounding),
+        np.where(none, 0.0, np.maximum(draws, 0.0)),
     )
+
+
+def first_of(phi: Floats, rounding: float) -> Floats:
+    """Share of rows of ``phi (n, d)`` in which a feature has the largest |φ|, if one has any."""
+    size = np.abs(phi)
+    biggest = np.argmax(size, axis=1)[size.max(axis=1) > rounding]
+    return np.bincount(biggest, minlength=phi.shape[1]) / len(phi)
 
 
 def share_of(count: Any, n: Any, size: float, level: float) -> Estimates:
@@ -230,7 +260,7 @@ def _mean_of(mean: Floats, sd: Floats, weights: Floats, z: Floats, how: _How) ->
     extreme = float(((mixture.size - value) ** 2).max()) / n**2  # such a row may have been missed
     kept += extreme * max(1.0 - n / size, 0.0)
     spread = float(draws.std())
-    own = (draws - draws.mean()) / spread if spread > ROUNDING else z[0]
+    own = (draws - draws.mean()) / spread if spread > SAME else z[0]
     shift = np.sqrt(shared) * float((mixture.sign * sd).mean())
     doubt = CORRECTION_ERROR * (float(np.abs(mean).mean()) - value)
     draws = value + np.sqrt(kept) * own + shift * z[0] + doubt * z[1]

@@ -41,6 +41,11 @@ class Estimates:
         for name in ("value", "lower", "upper", "sd"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
 
+    def without(self, none: Masks) -> Estimates:
+        """Return them with zeros where ``none`` says so."""
+        each = (self.value, self.lower, self.upper, self.sd)
+        return Estimates(*(np.where(none, 0.0, x) for x in each))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Average:
@@ -49,13 +54,13 @@ class Average:
     Attributes
     ----------
     size, signed
-        Mean |φ| and mean φ.
+        Mean |φ| (of a loss, the share φ) and mean φ.
     positive, negative
         Share of rows in which the feature's interval lies above, or below, zero.
     first
         ``(d,)`` share of rows in which the feature has the largest estimate.
     draws
-        ``(B, d)`` of the mean |φ|, for ranks.
+        ``(B, d)`` of ``size``, for ranks.
     """
 
     names: tuple[str, ...]
@@ -73,23 +78,27 @@ class Average:
 
     @property
     def order(self) -> list[int]:
-        """Features, the largest mean |φ| first."""
+        """Features, the largest first."""
         return [int(i) for i in np.argsort(-self.size.value, kind="stable")]
 
     @property
     def chance(self) -> Floats:
-        """Probability that a feature has the largest mean |φ| of all."""
+        """Probability that a feature is the largest of all."""
         return self.rank_probabilities()[:, 0]
 
     def rank_probabilities(self) -> Floats:
-        """``(d, d)``: entry (i, r) is the probability that feature i has rank r + 1."""
+        """``(d, d)``: entry (i, r) is the probability that feature i has rank r + 1.
+
+        Features that are equal, such as those that do nothing, may have each other's ranks.
+        """
         d = len(self.names)
-        order = np.argsort(-self.draws, axis=1, kind="stable")
+        coin = np.random.default_rng(0).random(self.draws.shape)
+        order = np.lexsort((coin, -self.draws), axis=1)
         counts = np.bincount((order * d + np.arange(d)).ravel(), minlength=d * d)
         return counts.reshape(d, d) / len(self.draws)
 
     def rank_range(self, level: float | None = None) -> tuple[Ints, Ints]:
-        """Lowest and highest rank of each feature at ``level``; 1 is the largest mean |φ|."""
+        """Lowest and highest rank of each feature at ``level``; 1 is the largest."""
         tail = (1 - (self.level if level is None else level)) / 2
         p = np.cumsum(self.rank_probabilities(), axis=1)
         return np.argmax(p > tail, axis=1) + 1, np.argmax(p >= 1 - tail - 1e-12, axis=1) + 1
@@ -97,7 +106,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Differences:
-    """Mean |φ| of cohort ``first`` less that of ``second``, ``(d,)`` each, for one output.
+    """Sizes in cohort ``first`` less those in ``second``, ``(d,)`` each, for one output.
 
     ``probability`` is that of the sign it shows, ``p_value`` is adjusted (Holm) for all features
     and pairs of cohorts of that output, and ``real`` are the differences that pass at the level.
@@ -210,16 +219,16 @@ class Aggregate:
 
     @property
     def chance(self) -> Floats:
-        """Probability that a feature has the largest mean |φ| of all."""
+        """Probability that a feature is the largest of all."""
         return self.of().chance
 
     @property
     def order(self) -> list[int]:
-        """Features, the largest mean |φ| first."""
+        """Features, the largest first."""
         return self.of().order
 
     def interval(self) -> Interval:
-        """Intervals of the mean |φ|."""
+        """Intervals of ``mean``."""
         return Interval(self.lower, self.upper, self.level)
 
     def rank_probabilities(self) -> Floats:
@@ -227,11 +236,11 @@ class Aggregate:
         return self.of().rank_probabilities()
 
     def rank_range(self, level: float | None = None) -> tuple[Ints, Ints]:
-        """Lowest and highest rank of each feature at ``level``; 1 is the largest mean |φ|."""
+        """Lowest and highest rank of each feature at ``level``; 1 is the largest."""
         return self.of().rank_range(level)
 
     def differences(self) -> list[Differences]:
-        """Compare the mean |φ| of every two cohorts: which differences are real."""
+        """Compare the sizes in every two cohorts: which differences are real."""
         if len(self.cohorts) > MAX_COHORTS:
             msg = f"{len(self.cohorts)} cohorts make too many pairs; at most {MAX_COHORTS} are "
             raise InputError(msg + "compared. Put them into fewer groups")
@@ -245,6 +254,8 @@ class Aggregate:
         difference = np.array([a.size.value - b.size.value for a, b in pairs])
         sd = np.array([np.hypot(a.size.sd, b.size.sd) for a, b in pairs])
         dof = np.array([min(a.dof, b.dof) for a, b in pairs])
+        peak = np.array([np.maximum(np.abs(a.size.value), np.abs(b.size.value)) for a, b in pairs])
+        difference[np.abs(difference) <= formatting.ROUNDING * peak] = 0.0
         z = np.divide(np.abs(difference), sd, out=np.zeros_like(sd), where=sd > 0)
         z = np.where((sd == 0) & (difference != 0), np.inf, z)
         sure = np.array([cdf(row, nu) for row, nu in zip(z, dof, strict=True)])
@@ -272,7 +283,7 @@ class Aggregate:
         """Return a frame with a line for each cohort, output and feature, the largest first.
 
         ``mean``, ``signed``, ``positive`` and ``negative`` have columns ``…_lower`` and
-        ``…_upper``; ``prob_first`` is the probability that the feature has the largest mean |φ|.
+        ``…_upper``; ``prob_first`` is the probability that the feature is the largest.
         """
         import pandas as pd
 

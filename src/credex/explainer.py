@@ -312,10 +312,7 @@ class Explainer(LossMethods):
             check_positive("row_cost", row_cost)
         opts, limits = self.options.override(options), Width(width)
         goals = Goals(queries=check_count("seed_queries", seed_queries))
-        run = plan_portfolio(self, X, goals, opts)
-        run.run()
-        run.request = replace(run.request, goals=Goals(width=limits.width))
-        return run.forecast(limits.width, row_cost)
+        return plan_portfolio(self, X, goals, opts).forecast(limits.width, row_cost)
 
     def frames(
         self,

@@ -20,7 +20,7 @@ ALIKE = "all alike so far"
 """In place of intervals if all outputs were the same, which does not make importances exact."""
 
 ROUNDING = 1e-12
-"""If all importances are below this share of the model's outputs, they are rounding errors."""
+"""Importances below this share of the model's outputs are rounding errors, and count as zero."""
 
 LINE = 100
 """Columns of a sentence below a table."""
@@ -135,7 +135,7 @@ def chance(p: float) -> str:
 class View(NamedTuple):
     """The numbers of one output for printing: ``(d,)`` importances and ends of their intervals.
 
-    All are 0 if they are rounding errors of the model's outputs; unknown ends are infinite.
+    Rounding errors of the model's outputs are 0; unknown ends are infinite.
     """
 
     output: int
@@ -153,8 +153,7 @@ class View(NamedTuple):
         outputs = [np.atleast_1d(e.prediction), np.atleast_1d(e.base_value)]
         outputs += [b.y for b in e.history.rows.blocks]
         largest_output = np.nanmax(np.abs(np.vstack(outputs)[:, j]), initial=0.0)
-        if np.abs(numbers).max(initial=0.0) <= ROUNDING * largest_output:
-            numbers = np.zeros_like(numbers)
+        numbers[:, np.abs(numbers).max(axis=0) <= ROUNDING * largest_output] = 0.0
         unknown = np.isnan(numbers[1]) & ~np.isnan(numbers[0])
         numbers[1:, unknown] = [[-np.inf], [np.inf]]
         return cls(j, i.level, *numbers)

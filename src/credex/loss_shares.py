@@ -43,6 +43,16 @@ class LossShares(Aggregate):
     total: Estimates = NOTHING
 
     @property
+    def mean(self) -> Floats:
+        """Shares φ of the loss, ``(d,)``."""
+        return super().mean
+
+    @property
+    def signed(self) -> Floats:
+        """The same as ``mean``: shares have signs."""
+        return super().mean
+
+    @property
     def model_loss(self) -> float:
         """Mean loss of the model, as estimated."""
         return self.base_loss - float(self.total.value[0])
@@ -53,7 +63,11 @@ class LossShares(Aggregate):
         raise InputError("shares of a loss have no largest feature by row; see chance and order")
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a frame with a line for each feature, the largest first."""
+        """Return a frame with a line for each feature, the largest share first.
+
+        ``mean`` is the share of the loss, with ``mean_lower`` and ``mean_upper``; ``prob_first`` is
+        the probability that it is the largest.
+        """
         frame = super().to_frame()
         gone = ("signed", "positive", "negative")
         return frame.drop(columns=[c for c in frame.columns if c.startswith(gone)])

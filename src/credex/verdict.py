@@ -98,7 +98,10 @@ def judge(
     def cost(settled: Callable[[Belief], bool]) -> str:
         return _cost(e, growth(b, settled), row_cost)
 
-    certain, unsettled = _ranking(e, b, known, view.level, cost)
+    none = (view.lower == 0) & (view.upper == 0)  # rounding errors lead nothing
+    kept = replace(b, mean=np.where(none[:, None], 0.0, b.mean))
+    kept = replace(kept, scale=np.where((none[:, None] | none)[..., None], 0.0, b.scale))
+    certain, unsettled = _ranking(e, kept, known, view.level, cost)
     said, unsure = _directions(e, view, known, cost)
     wide = _width(e, view, known, cost)
     return Verdict(
@@ -157,6 +160,8 @@ def _ranked(b: Belief, known: list[int], level: float) -> Ranking:
     n, chance = (1, 1.0) if d == 1 else (0, 1.0)
     held = np.ones(draws, dtype=np.bool_)
     for k in range(min(MAX_LEADERS, d - 1)):
+        if not size[:, k].any():
+            break
         held &= size[:, k] >= size[:, k + 1 :].max(axis=1)
         if held.mean() < level:
             break
@@ -420,7 +425,8 @@ def judge_batch(explained: Sequence[ExplanationBase], output: int, n_lost: int =
         unsettled.append(f"{pair} may each be {leader}")
     tops = np.argsort(-a.first, kind="stable")[:2]
     led = " and ".join(f"{names[i]} in {a.first[i] * a.n_rows:.0f}" for i in tops if a.first[i])
-    certain.append(f"The largest estimate belongs to {led} of {rows}")
+    if led:
+        certain.append(f"The largest estimate belongs to {led} of {rows}")
     views = [View.of(e, output) for e in explained]
     blank = sum(bool(v.unclear.any() and not ((v.lower > 0) | (v.upper < 0)).any()) for v in views)
     if blank:

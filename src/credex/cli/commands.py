@@ -1,4 +1,4 @@
-"""Commands that ask the model: explain, forecast, verify."""
+"""Commands that ask the model: explain, forecast, verify, loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from credex.portfolio import Work
 from credex.saved_batch import SavedBatch
 from credex.stopping import Goals, split_call
 
-__all__ = ["COMMANDS", "as_json", "cost", "explained", "say"]
+__all__ = ["COMMANDS", "as_json", "cost", "explained", "say", "write_csv"]
 
 
 def say(options: dict[str, Any], text: str, found: Any) -> None:
@@ -284,5 +284,61 @@ def verify(model: str, data: str, sample: int, **options: Any) -> None:
     say(options, f"{v}\n{v.n_model_rows:,} model rows{price}", {**found, **about})
 
 
-COMMANDS: tuple[click.Command, ...] = (explain, forecast, verify)
+@click.command(cls=opt.Command, short_help="What each feature takes off the model's loss.")
+@opt.data
+@opt.option("Rows", "--label", metavar="COLUMN", required=True, help="Column of known labels.")
+@opt.option(
+    "Precision",
+    "--loss",
+    type=click.Choice(["squared", "cross-entropy"]),
+    required=True,
+    help="Squared error of one output (--target), or cross-entropy of all.",
+)
+@opt.option("Output", "--out", type=click.Path(dir_okay=False), help="Write FILE.csv, too.")
+@opt.machine
+@opt.precision
+@opt.model
+@opt.endpoint
+def loss(model: str, data: str, label: str, loss: str, out: str | None, **options: Any) -> None:
+    """Shares of the loss (SAGE values) over all rows of DATA, with intervals.
+
+    \b
+    credex loss shop:model new.csv --background train.csv --label y --loss squared
+
+    Here --width is that of a share's interval, and --queries are model rows for all of them.
+    """
+    if loss == "cross-entropy" and options["target"] is not None:
+        raise InputError("--target goes with --loss squared; cross-entropy reads all outputs")
+    session = Session.open(model, data, {**options, "keep": (label,)})
+    X, y = session.labelled(label)
+    name = "squared error" if loss == "squared" else loss
+    found = session.explainer.explain_loss(
+        X, y, loss=name, progress=progress(options), **session.call
+    )
+    frame = found.to_frame()
+    if out is not None:
+        write_csv(frame, out)
+    price, about = cost(options, found.n_model_rows)
+    total = [getattr(found.total, n)[0] for n in ("value", "lower", "upper")]
+    numbers = {n: getattr(found, n) for n in ("base_loss", "model_loss", "n_model_rows", "notes")}
+    numbers |= {
+        "loss": name,
+        "level": found.level,
+        "total": total,
+        **about,
+        **sent(session.model)[1],
+    }
+    after = f"\n{found.n_model_rows:,} model rows{price}" if price else ""
+    say(options, f"{found}{after}", {**numbers, "shares": frame.to_dict(orient="records")})
+
+
+def write_csv(frame: Any, out: str) -> None:
+    """Write a frame as FILE.csv."""
+    try:
+        frame.to_csv(out, index=False)
+    except OSError as cause:
+        raise OutputError(f"cannot write {out!r}: {cause.strerror or cause}") from cause
+
+
+COMMANDS: tuple[click.Command, ...] = (explain, forecast, verify, loss)
 """In the order of the help text."""

@@ -10,7 +10,7 @@ import click
 
 from credex.aggregate import aggregate
 from credex.cli import options as opt
-from credex.cli.commands import progress, say
+from credex.cli.commands import progress, say, write_csv
 from credex.cli.session import Session
 from credex.errors import InputError, OutputError
 from credex.explanation import Explanation
@@ -85,10 +85,7 @@ def aggregate_command(folder: str, by: str | None, out: str | None, **options: A
     """Mean importances of the batch in FOLDER, with intervals that include the choice of rows."""
     found = aggregate(read_batch(folder), by=by)
     if out is not None:
-        try:
-            found.to_frame().to_csv(out, index=False)
-        except OSError as cause:
-            raise OutputError(f"cannot write {out!r}: {cause.strerror or cause}") from cause
+        write_csv(found.to_frame(), out)
     say(options, str(found), found.to_frame().to_dict(orient="records"))
 
 

@@ -100,6 +100,15 @@ class Session:
             raise InputError(f"{self.data.name!r} has no rows")
         return (found if name is None else found.set_index(name, drop=False))[self.features]
 
+    def labelled(self, label: str) -> tuple[pd.DataFrame, pd.Series]:
+        """Return the features of all rows, and a column of labels, which must be kept."""
+        if label in self.features:
+            raise InputError(f"--label {label} is a feature of the model; name another column")
+        found = _whole(self.pieces())
+        if found is None:
+            raise InputError(f"{self.data.name!r} has no rows")
+        return found[self.features], found[label]
+
     def row(self, text: str) -> pd.DataFrame:
         """Return one row: by its id if there is ``--id``, else by its position."""
         name = self.options["id"]

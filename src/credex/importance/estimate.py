@@ -19,7 +19,8 @@ between shapes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -77,6 +78,13 @@ class Means:
     upper: Floats
     covariance: Floats
     dof: float
+
+    def without_rounding(self, tolerance: Floats) -> Self:
+        """Return them with zeros where nothing is beyond ``tolerance (k,)``."""
+        none = np.maximum(np.abs(self.lower), np.abs(self.upper)) <= tolerance  # (d, k)
+        value, lower, upper = (np.where(none, 0.0, x) for x in (self.value, self.lower, self.upper))
+        covariance = np.where(none[:, None] | none, 0.0, self.covariance)
+        return replace(self, value=value, lower=lower, upper=upper, covariance=covariance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from credex.averages import Average, Estimates
 from credex.cells import clean
 from credex.errors import InputError
+from credex.formatting import ROUNDING
 from credex.importance.estimate import Means
 from credex.importance.loss_estimate import LossOutlook, LossResiduals, loss_means
 from credex.importance.loss_survey import LossSurvey
@@ -18,7 +19,7 @@ from credex.importance.outlook import Outlook
 from credex.importance.run import LEAST_PAIRS, LEAST_ROWS, N_RANK_DRAWS, PortfolioRun, Request
 from credex.loss_shares import LossShares
 from credex.model_queue import ModelQueue
-from credex.posteriors.student import root
+from credex.posteriors.student import quantile, root
 from credex.stopping import RankingSettled, RelativeWidth, Rule, Width
 
 __all__ = ["LossRun"]
@@ -78,11 +79,11 @@ class LossRun(PortfolioRun):
     def _fit(self) -> None:
         self._found = self.survey.loss_residuals()
         means = loss_means(self._found, self.request.level)
+        means = means.without_rounding(self.survey.rounding)
         self._means = [(self._found, means, means)]  # type: ignore[list-item]
 
     def outlook(self, learning: float | None = None) -> Outlook:
-        """Return what the next queries will do; a loss has no forecast that could learn."""
-        del learning
+        """Return what the next queries will do; see `Outlook` for ``learning``."""
         assert self._found is not None  # noqa: S101 - a fit comes first
         return LossOutlook(
             self._found,
@@ -91,6 +92,7 @@ class LossRun(PortfolioRun):
             level=self.request.level,
             cost=self.survey.cost,
             size=self._most,
+            learning=learning,
         )
 
     def result(self, reason: str, *, converged: bool) -> LossShares:
@@ -99,7 +101,7 @@ class LossRun(PortfolioRun):
         assert f is not None  # noqa: S101 - a fit comes first
         value, cov, level = m.value[:, 0], m.covariance[:, :, 0], self.request.level
         found = _estimates(m)
-        total = loss_means(f.summed(), level)
+        total = loss_means(f.summed(), level, tail=True).without_rounding(self.survey.rounding)
         unknown = np.full(len(value), np.nan)
         none = Estimates(unknown, unknown, unknown, unknown)
         z = np.random.default_rng(0).standard_normal((N_RANK_DRAWS, len(value)))
@@ -111,6 +113,7 @@ class LossRun(PortfolioRun):
         note = f"{n:,} rows with {p} pairs of coalitions each on {self.survey.copies} background "
         note += f"rows, and {b:,} background rows; a surrogate predicts "
         note += f"{100 * max(self.survey.r2, 0.0):.0f} % of the variance of other queries"
+        notes = (note, *self._doubts())
         return LossShares(
             (part,),
             level,
@@ -122,11 +125,28 @@ class LossRun(PortfolioRun):
             seconds=time.perf_counter() - self._begun,
             stop_reason=reason,
             converged=converged,
-            notes=(note,),
+            notes=notes,
             loss=self.survey.loss.name,
             base_loss=f.base_loss,
             total=_estimates(total),
         )
+
+    def _doubts(self) -> list[str]:
+        """Return what intervals cannot know."""
+        full = self.survey.full_loss
+        alike = len(full) < self.survey.size and np.ptp(full) <= ROUNDING * np.abs(full).max()
+        out = [
+            f"All {len(full):,} rows asked have the same loss: rare rows of another are not seen"
+        ]
+        out = out if alike else []
+        m = self._means[0][1]
+        usual = quantile(self.request.level, m.dof) * np.sqrt(np.diag(m.covariance[:, :, 0]))
+        wider = int(((m.upper - m.lower)[:, 0] / 2 > np.sqrt(2.0) * usual).sum())
+        if wider:  # what the logarithm leaves open is more than all other errors
+            text = f"Probabilities near 0 make this cross-entropy hard to estimate: {wider} of "
+            text += f"{len(usual)} intervals are wider for it, and may still miss. "
+            out.append(f"{text}loss='squared error' with target= has no such limit")
+        return out
 
 
 def _estimates(m: Means) -> Estimates:

@@ -9,9 +9,10 @@ import numpy as np
 
 from credex.designs.background import pair_scale
 from credex.domains import Tabular
+from credex.formatting import ROUNDING
 from credex.importance.loss_estimate import LossResiduals, shapley_of
 from credex.importance.losses import COPIES, LEAST_PROBABILITY, Loss
-from credex.importance.surrogate import FOLDS
+from credex.importance.surrogate import FOLDS, Games
 from credex.importance.survey import Answers, Survey
 from credex.model_queue import ModelQueue
 from credex.options import Options
@@ -34,6 +35,7 @@ class LossSurvey(Survey):
         super().__init__(domain, rows, options, cohorts if len(cohorts) > 1 else ())
         self.loss, self._listed = loss, loss.take(self.order)
         self.stratum: Ints = stratum[self.order]
+        self.full_loss: Floats = np.zeros(0)  # of the rows asked, with all features
         self.copies = min(COPIES[loss.name], len(self.weights))
         self._share = 0.0 if self._design.weighted else self.copies / len(self.weights)
 
@@ -74,8 +76,20 @@ class LossSurvey(Survey):
         """Ask what is missing, and check that outputs fit the loss."""
         super().extend(n, p, queue)
         if self.answers is not None:
-            y = (self.answers.full, self.answers.base, self.answers.pairs)
-            self.loss.check_outputs(np.concatenate([a.reshape(-1, a.shape[-1]) for a in y]))
+            self.loss.check_outputs(self.answers.all)
+
+    @property
+    def rounding(self) -> Floats:
+        """Shares ``(1,)`` below which there is only rounding: outputs times the loss's slope.
+
+        −log p changes by as much as p does in relation to itself.
+        """
+        if self.loss.entropic:
+            return np.array([ROUNDING])
+        assert self.answers is not None  # noqa: S101 - `extend` comes first
+        y = self.answers.all
+        slope = np.abs(self.loss.target - y.mean()).max() + np.ptp(y)
+        return np.asarray([2 * ROUNDING * np.abs(y).max() * slope])
 
     def loss_residuals(self) -> LossResiduals:
         """Fit the surrogates and return what they leave of the loss."""
@@ -113,9 +127,11 @@ class LossSurvey(Survey):
         floored = centred * (0.5 * (rough[:, :, 1:] - rough[:, :, :1]))
 
         base, _ = self._base(fit, a.base, left.base, self._design.base_rows(0, b))
-        full = loss.of(a.full[rows, sampled.output], sampled.target)
-        total = loss.of(base[sampled.output], sampled.target) - full
-        r = each.mean(axis=1) + (total - u[:n].sum(axis=1))[:, None] / d
+        self.full_loss = full = loss.of(a.full[rows, sampled.output], sampled.target)
+        guess = self._guess(games, floor, left.fold, full)
+        # the model's loss is known of the rows asked: features have equal shares of it
+        u = u - (u.sum(axis=1) + guess)[:, None] / d
+        r = each.mean(axis=1) - (full - guess[:n])[:, None] / d
         return LossResiduals(
             u,
             noise,
@@ -123,16 +139,49 @@ class LossSurvey(Survey):
             each.var(axis=1, ddof=1) / p,
             self.stratum,
             self.sizes,
-            self._base_variance(base, left.base),
+            self._base_errors(base, left.base),
             float(self.loss.of(base[self.loss.output], self.loss.target).mean()),
             floored.mean(axis=1) if loss.entropic else np.zeros_like(r),
         )
 
-    def _base_variance(self, base: Floats, left: Floats) -> float:
-        """Variance of the mean loss of the base value, from what the surrogate leaves of it."""
+    def _guess(self, games: Games, floor: float, fold: Ints, full: Floats) -> Floats:
+        """Model's loss ``(L,)`` in the rows listed, as far as the surrogate's says something of it.
+
+        A survey's regression estimator: the surrogate's loss times the slope of the model's loss
+        in it, without the rows of the fold. The loss of a model that is always right has slope 0,
+        and is the mean of the rows asked; so it is if the estimate would be negative.
+        """
+        n, on = len(full), np.ones((1, self.d), dtype=np.bool_)
+        each = self._listed.extended(games.values(on)[:, 0], self._listed.target[:, None], floor)
+        own, stratum = each[np.arange(n), fold], self.stratum[:n]
+        count = np.bincount(stratum)
+        weight = (self.sizes / count)[stratum] ** 2
+        x, y = (v - (np.bincount(stratum, v) / count)[stratum] for v in (own, full))
+        slopes = np.zeros(each.shape[1])
+        for f in range(len(slopes)):
+            at = fold != f
+            if (size := float((weight * x**2)[at].sum())) > 0:
+                slopes[f] = np.clip((weight * x * y)[at].sum() / size, 0.0, 1.0)
+        out = (slopes * each).mean(axis=1)
+        out[:n] = slopes[fold] * own
+        mean = np.bincount(self.stratum, out) / np.bincount(self.stratum)
+        mean = mean + np.bincount(stratum, full - out[:n]) / count
+        return out if mean @ self.sizes >= 0 else np.zeros_like(out)
+
+    def _base_errors(self, base: Floats, left: Floats) -> Floats:
+        """Return what each background row adds to the error of the mean loss of the base value.
+
+        From what the surrogate leaves of it; the sum of their squares is the variance. The last one
+        is the square of the base value's error, all that there is if the base value is the mean
+        label: for a normal error of variance V, its mean square is 3 V².
+        """
         loss, b = self.loss, len(left)
-        slopes = loss.slope(base[loss.output], loss.target)
-        slope = np.bincount(loss.output, slopes, minlength=len(base)) / len(slopes)
+        s = base[loss.output]
+        slope, bend = (
+            np.bincount(loss.output, x, minlength=len(base)) / len(s)
+            for x in (loss.slope(s, loss.target), loss.bend(s))
+        )
         thin = 1.0 if self._design.weighted else max(1.0 - b / len(self.weights), 0.0)
-        weights = self._design.base_weights(self._design.base_rows(0, b))
-        return float(thin * (weights * (left @ slope)).var(ddof=1) / b)
+        each = self._design.base_weights(self._design.base_rows(0, b))[:, None] * left
+        each = (each - each.mean(axis=0)) * np.sqrt(thin / (b * (b - 1)))
+        return np.append(each @ slope, np.sqrt(3.0) * np.square(each).sum(axis=0) @ bend)

@@ -50,6 +50,9 @@ A table with an effect in 6 % of its rows, to a width: a quarter of the error an
 rows; two others, without rare effects, about the same.
 """
 
+MAX_STRATA = 20
+"""Classes that are sampled apart, at most: three rows of each take about 1,000 model rows."""
+
 PROBABILITY_TOLERANCE = 1e-3
 """By how much the sum of a row's probabilities may differ from one: single precision."""
 
@@ -94,6 +97,12 @@ class Loss:
             return np.asarray(-1.0 / np.maximum(s, LEAST_PROBABILITY))
         return np.asarray(2.0 * (s - target))
 
+    def bend(self, s: Floats) -> Floats:
+        """Half of the second derivative of the loss in the prediction."""
+        if self.entropic:
+            return np.asarray(0.5 / np.maximum(s, LEAST_PROBABILITY) ** 2)
+        return np.ones_like(s)
+
     def of_mean(self, centre: Floats, error: Floats, target: Floats, share: float) -> Floats:
         """Loss of ``centre`` plus the mean of all errors, from q of them, ``(…, q)``.
 
@@ -113,7 +122,8 @@ class Loss:
     def strata(self, least: int) -> Ints:
         """Number ``(N,)`` each row's stratum: what is rare and has a large loss is sampled apart.
 
-        For cross-entropy the row's class; classes of fewer than ``least`` rows are taken together.
+        For cross-entropy the row's class; classes of fewer than ``least`` rows are taken together,
+        as are all but the `MAX_STRATA` largest.
         For squared error whether its label is among those farthest from the mean.
         """
         if not self.entropic:
@@ -126,12 +136,14 @@ class Loss:
                 out[np.argsort(-far, kind="stable")[:many]] = 1
             return out
         counts = np.bincount(self.output)
-        kept = np.flatnonzero(counts >= least)
-        few = counts[counts < least].sum()
+        kept = np.argsort(-counts, kind="stable")[:MAX_STRATA]
+        kept = np.sort(kept[counts[kept] >= least])
+        others = np.setdiff1d(np.arange(len(counts)), kept)
+        few = counts[others].sum()
         number = np.full(len(counts), len(kept))
         number[kept] = np.arange(len(kept))
         if len(kept) and 0 < few < least:  # too few even together: with the smallest class
-            number[counts < least] = number[kept[np.argmin(counts[kept])]]
+            number[others] = number[kept[np.argmin(counts[kept])]]
         return np.asarray(np.unique(number[self.output], return_inverse=True)[1])
 
     def check_outputs(self, y: Floats) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
+from credex.errors import check_count, check_positive
+from credex.estimators.forecast import Forecast
 from credex.explainer_base import ExplainerBase, on_screen
 from credex.importance.plan import plan_loss
 from credex.loss_shares import LossShares
+from credex.options import OptionsDict
 from credex.progress import progress_bar
-from credex.stopping import CallDict, split_call
+from credex.stopping import CallDict, Goals, Width, split_call
 
 __all__ = ["LossMethods"]
+
+SEED_QUERIES = 800
+"""Model rows of a forecast: 60 rows with two pairs, on three background rows each."""
 
 
 class LossMethods(ExplainerBase):
@@ -71,3 +77,26 @@ class LossMethods(ExplainerBase):
         with progress_bar("explaining", goals.ceiling[0], show=on_screen(progress)) as bar:
             run.queue.on_call = bar.update
             return run.run()
+
+    def forecast_loss(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        loss: str,
+        width: float,
+        seed_queries: int = SEED_QUERIES,
+        row_cost: float | None = None,
+        **options: Unpack[OptionsDict],
+    ) -> Forecast:
+        """Spend ``seed_queries`` model rows and say how many more `explain_loss` takes.
+
+        As ``forecast_global`` does it, for intervals of shares of the loss. What few rows decide
+        takes more.
+        """
+        if row_cost is not None:
+            check_positive("row_cost", row_cost)
+        opts, limits = self.options.override(options), Width(width)
+        goals = Goals(queries=check_count("seed_queries", seed_queries))
+        run = plan_loss(self, X, goals, opts, y=y, loss=loss)
+        return run.forecast(limits.width, row_cost)

@@ -41,7 +41,7 @@ class Choice:
 
 
 class Outlook:
-    """Predicts widths of the intervals of mean |φ|.
+    """Predicts widths of the intervals of mean |φ|; those of a loss have a class of their own.
 
     ``cost(n, p)`` gives the model rows of n rows with p pairs. ``limits (d, k)`` are the widths
     that are wanted. By default the surrogate stays as it is, and shapes as hard to tell apart: what
@@ -70,10 +70,14 @@ class Outlook:
         """Widest interval as a share of its limit."""
         forecast = self._learning is not None
         ratio = max(part.ratio(n / self.n, p, forecast=forecast) for part in self._parts)
+        return ratio * self._learned(n, p)
+
+    def _learned(self, n: int, p: int) -> float:
+        """Factor of widths because the surrogate learns."""
         if self._learning is None:
-            return ratio
+            return 1.0
         growth = self._cost(n, p) / self._cost(self.n, self.p)
-        return float(ratio * growth ** (-self._learning / 2))
+        return float(growth ** (-self._learning / 2))
 
     def cheapest(self, goal: float = 1.0) -> Choice | None:
         """Return the choice that meets the limits with the fewest model rows, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +21,13 @@ from credex.stopping import Goals
 
 __all__ = ["plan_loss", "plan_portfolio"]
 
-REFUSED = ("features", "prior", "background_uncertainty")
+REFUSED = (
+    *("features", "selection", "prior", "posterior", "robust", "kernel"),
+    "background_uncertainty",
+)
 """Options of single explanations that averages do not have."""
+
+PLAIN = Options()
 
 
 def plan_portfolio(
@@ -58,12 +64,13 @@ def plan_loss(
     max_rows: int | None = None,
 ) -> LossRun:
     """Return the run of ``explain_loss``."""
-    if loss == "cross-entropy":  # reads all outputs
+    if loss == "cross-entropy":
+        _refuse(
+            "explain_loss", options, ("target",), explainer.options, ": cross-entropy reads all"
+        )
         options = replace(options, target=None)
     domain = _checked(explainer, "explain_loss", goals, options, max_rows)
-    for name, plain in {"link": "identity", "noisy": False}.items():
-        if getattr(options, name) != plain:
-            raise InputError(f"explain_loss takes no {name}=; leave it out")
+    _refuse("explain_loss", options, ("link", "noisy"))
     if len(domain.names or ()) < 2:
         raise InputError(
             "explain_loss takes two features or more: with one, it has all of the loss"
@@ -94,13 +101,28 @@ def _checked(
         if method == "explain_global":
             msg += ". Use explain_many and credex.aggregate"
         raise InputError(msg)
-    for name in REFUSED:
-        if getattr(options, name):
-            raise InputError(f"{method} takes no {name}=; leave it out")
+    _refuse(method, options, REFUSED)
+    # what a query costs is known of the explainer if it was calibrated, and decides nothing here
+    _refuse(method, options, ("query_seconds",), explainer.options)
     if max_rows is not None:
         check_count("max_rows", max_rows)
     goals.check_ranking(len(domain.names or ()))
     return domain
+
+
+def _refuse(
+    method: str,
+    options: Options,
+    names: Sequence[str],
+    usual: Options = PLAIN,
+    why: str = "",
+) -> None:
+    """Raise on options that a method would not follow, unless they are as usual."""
+    for name in names:
+        given, default = getattr(options, name), getattr(usual, name)
+        if given is not default and (default is None or given != default):
+            msg = f"{method} takes no {name}={given!r}{why}; leave it out, or if the explainer has "
+            raise InputError(f"{msg}it, pass {name}={getattr(PLAIN, name)!r}")
 
 
 def _labels(X: Any, by: Any, n: int) -> list[Any] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from credex.aggregate import share_of
+from credex.aggregate import first_of, share_of
 from credex.averages import Aggregate, Average, Estimates
 from credex.cells import clean, display
 from credex.errors import BudgetError, InputError, InterruptedRun, ModelError
@@ -28,7 +28,7 @@ from credex.model_queue import ModelQueue
 from credex.posteriors import Belief
 from credex.posteriors.student import quantile, root
 from credex.row_estimates import grouped
-from credex.stopping import Goals, RelativeWidth, Rule, Width
+from credex.stopping import Goals, RankingSettled, RelativeWidth, Rule, Width
 from credex.typing import Floats, Masks
 
 __all__ = ["PortfolioRun", "Request"]
@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a stopping rule sees: beliefs about mean |φ|."""
+    """What a stopping rule sees: beliefs about mean |φ|, or shares of a loss."""
 
     belief: Belief
     level: float
@@ -149,7 +149,15 @@ class PortfolioRun:
         parts = [f.only(at, at[:n], size) for _, at, size in self._groups]
         if self.request.cohorts is None:
             parts = [f]
-        self._means = [(part, mean_sizes(part, level), plain_means(part, level)) for part in parts]
+        tolerance = self.survey.rounding
+        self._means = [
+            (
+                part,
+                mean_sizes(part, level).without_rounding(tolerance),
+                plain_means(part, level).without_rounding(tolerance),
+            )
+            for part in parts
+        ]
 
     def _check(self, rule: Rule) -> str | None:
         """Return the reason to stop, if the rule has one; answers that are all alike have none."""
@@ -159,6 +167,10 @@ class PortfolioRun:
             met = [np.all(m.upper - m.lower <= rule.limits(m.value)) for _, m, _ in self._means]
             name = "width" if isinstance(rule, Width) else "relative width"
             return name if all(met) else None
+        if isinstance(rule, RankingSettled) and any(
+            _ties(m.value, rule.k) for _, m, _ in self._means
+        ):
+            return None
         seconds = time.perf_counter() - self._begun
         found = [
             rule.check(
@@ -213,7 +225,9 @@ class PortfolioRun:
     # -- results -------------------------------------------------------------------------------
 
     def forecast(self, width: Any, row_cost: float | None) -> Forecast:
-        """Return how many more model rows a width takes, after those that were asked."""
+        """Run, and return how many more model rows a width takes after those that it asked."""
+        self.run()
+        self.request = replace(self.request, goals=Goals(width=width))
         spent, now = self.queue.rows_sent, self.survey.cost(*self.survey.shape[:2])
 
         def more_for(learning: float, factor: float) -> float:
@@ -276,7 +290,9 @@ class PortfolioRun:
         trust = np.divide(tau2, tau2 + noise, out=np.zeros_like(tau2), where=tau2 > 0)
         centre = f.own[:, :, j] + trust * f.r[:, :, j]
         half = quantile(level, np.inf) * np.sqrt(trust * noise)
-        positive, negative = (centre - half > 0).sum(axis=0), (centre + half < 0).sum(axis=0)
+        least = self.survey.rounding[j]
+        positive = (centre - half > least).sum(axis=0)
+        negative = (centre + half < -least).sum(axis=0)
         z = np.random.default_rng(0).standard_normal((N_RANK_DRAWS, len(tau2)))
         draws = sizes.value[:, j] + z @ root(sizes.covariance[:, :, j]).T
         return Average(
@@ -290,9 +306,16 @@ class PortfolioRun:
             _estimates(plain, j),
             share_of(positive, n, size, level),
             share_of(negative, n, size, level),
-            np.bincount(np.argmax(np.abs(centre), axis=1), minlength=len(tau2)) / n,
+            first_of(centre, least),
             np.maximum(draws, 0.0),
         )
+
+
+def _ties(value: Floats, k: int) -> bool:
+    """Whether zeros of ``value (d, k)`` make the top k of an output a matter of chance."""
+    none = (value == 0).sum(axis=0)
+    more = (value > 0).sum(axis=0)
+    return bool(np.any((more < k) & (k < more + none)))
 
 
 def _estimates(m: Means, j: int) -> Estimates:

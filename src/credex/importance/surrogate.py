@@ -106,7 +106,9 @@ class PairSurrogate:
 
     def predict(self, rows: Floats, fold: Ints) -> Floats:
         """Predict ``(n, k)`` for encoded rows, each by the surrogate without its fold."""
-        each = np.einsum("nm,nmk->nk", self._kernel(rows), self.coefficients[fold])
+        kernel, each = self._kernel(rows), np.empty((len(rows), self.k))
+        for f in np.unique(fold).tolist():
+            each[fold == f] = kernel[fold == f] @ self.coefficients[f]
         return np.asarray(self._middle + self._spread * each)
 
     def base(self, background: Floats, weights: Floats) -> Floats:

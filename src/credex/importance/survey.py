@@ -19,6 +19,7 @@ from credex.designs.design import ONE_ROW, Context
 from credex.domains import Tabular
 from credex.domains.tabular.neighbourhood import TabularNeighbourhood
 from credex.errors import InputError
+from credex.formatting import ROUNDING
 from credex.game import Query
 from credex.history import History
 from credex.importance.estimate import Residuals
@@ -33,9 +34,6 @@ __all__ = ["Answers", "Survey"]
 
 MAX_POPULATION = 5_000
 """Rows at which the surrogate is evaluated; of a larger portfolio these are a random sample."""
-
-ALIKE = 1e-12
-"""Relative differences of answers below this are rounding."""
 
 MIN_BASE_ROWS = 10
 """Background rows asked as they are, at least, if there are so many."""
@@ -52,6 +50,12 @@ class Answers:
     full: Floats
     pairs: Floats
     base: Floats
+
+    @property
+    def all(self) -> Floats:
+        """Every answer, ``(m, k)``."""
+        each = (self.full, self.pairs, self.base)
+        return np.concatenate([x.reshape(-1, x.shape[-1]) for x in each])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,11 +123,16 @@ class Survey:
     @property
     def alike(self) -> bool:
         """Whether all answers so far are equal but for rounding."""
-        a = self.answers
-        if a is None:
+        if self.answers is None:
             return True
-        y = np.concatenate([x.reshape(-1, x.shape[-1]) for x in (a.full, a.pairs, a.base)])
-        return bool(np.all(np.ptp(y, axis=0) <= ALIKE * np.abs(y).max(axis=0)))
+        y = self.answers.all
+        return bool(np.all(np.ptp(y, axis=0) <= ROUNDING * np.abs(y).max(axis=0)))
+
+    @property
+    def rounding(self) -> Floats:
+        """Importances ``(k,)`` below which there is only rounding."""
+        assert self.answers is not None  # noqa: S101 - `extend` comes first
+        return np.asarray(ROUNDING * np.abs(self.answers.all).max(axis=0))
 
     def base_rows(self, n: int, p: int) -> int:
         """Background rows to ask as they are beside n rows with p pairs."""
@@ -259,7 +268,12 @@ class Survey:
         thin = 1.0 if again else 1.0 - len(rows) / all_rows
         if thin <= 0:  # every background row was asked
             return self.weights[rows] @ y, np.zeros(y.shape[1])
-        base = fit.base(self._background, self.weights).mean(axis=0) + (weights * left).mean(axis=0)
+        base = fit.base(self._background, self.weights).mean(axis=0)
+        base = base + thin * (weights * left).mean(axis=0)
+        if not again:  # of the rows that were asked the answers are known
+            each = np.full(len(rows), 1.0 / len(rows))
+            known = each @ y - fit.base(self._background[rows], each).mean(axis=0)
+            base = base + (1.0 - thin) * known
         variance = thin * (weights * left).var(axis=0, ddof=1) / len(rows)
         return np.asarray(base), np.asarray(variance)
 
