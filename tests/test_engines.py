@@ -60,7 +60,7 @@ class Meeting:
 
     def __call__(self, rows):
         (Path(self.folder) / f"{os.getpid()}").touch()
-        for _ in range(300):
+        for _ in range(1200):  # a busy machine takes its time to start a process
             if len(list(Path(self.folder).iterdir())) >= self.processes:
                 break
             time.sleep(0.1)
