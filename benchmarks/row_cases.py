@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets, ensemble
 from sklearn.compose import make_column_transformer
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder, StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 Predict = Callable[[Any], np.ndarray]
 
@@ -202,6 +203,57 @@ def _synthetic60_rf() -> tuple[Predict, Any, Any]:
     return second(model), X, model
 
 
+def _diabetes10_hgb() -> tuple[Predict, Any, Any]:
+    X, y = datasets.load_diabetes(return_X_y=True)
+    model = ensemble.HistGradientBoostingRegressor(max_iter=60, random_state=0)
+    return model.fit(X, y).predict, X, None
+
+
+def _diabetes10_svr() -> tuple[Predict, Any, Any]:
+    X, y = datasets.load_diabetes(return_X_y=True)
+    return scaled(SVR(C=50)).fit(X, y).predict, X, None
+
+
+def _diabetes8_knn() -> tuple[Predict, Any, Any]:
+    X, y = datasets.load_diabetes(return_X_y=True)
+    return scaled(KNeighborsRegressor(7)).fit(X[:, :8], y).predict, X[:, :8], None
+
+
+def _wine8_hgb() -> tuple[Predict, Any, Any]:
+    X, y = datasets.load_wine(return_X_y=True)
+    model = ensemble.HistGradientBoostingClassifier(max_iter=40, min_samples_leaf=5)
+    return second(model.fit(X[:, :8], y == 1)), X[:, :8], None
+
+
+def _cancer8_logistic() -> tuple[Predict, Any, Any]:
+    X, y = datasets.load_breast_cancer(return_X_y=True)
+    return second(scaled(LogisticRegression(C=5)).fit(X[:, :8], y)), X[:, :8], None
+
+
+def _digits9_mlp() -> tuple[Predict, Any, Any]:
+    X, y = datasets.load_digits(return_X_y=True)
+    X, y = X[300:900, [11, 19, 20, 27, 29, 35, 43, 53, 60]], y[300:900] % 2
+    model = MLPClassifier(hidden_layer_sizes=(24,), max_iter=400, random_state=0)
+    return second(scaled(model).fit(X, y)), X, None
+
+
+def _friedman7_hgb() -> tuple[Predict, Any, Any]:
+    X, y = datasets.make_friedman2(1_500, noise=10, random_state=1)
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(1_500, 3))])
+    return ensemble.HistGradientBoostingRegressor(max_iter=80).fit(X, y).predict, X, None
+
+
+def _synthetic10_svm() -> tuple[Predict, Any, Any]:
+    X, y = datasets.make_classification(700, 10, n_informative=7, random_state=4)
+    return scaled(SVC(C=3)).fit(X, y).decision_function, X, None
+
+
+def _synthetic6_mlp() -> tuple[Predict, Any, Any]:
+    X, y = datasets.make_classification(2_000, 6, n_informative=5, n_redundant=0, random_state=8)
+    model = MLPClassifier(hidden_layer_sizes=(32,), max_iter=300, random_state=1)
+    return second(scaled(model).fit(X, y)), X, None
+
+
 MODELS: dict[str, Callable[[], tuple[Predict, Any, Any]]] = {
     "diabetes_rf": _diabetes_rf,
     "friedman_mlp": _friedman_mlp,
@@ -214,6 +266,15 @@ MODELS: dict[str, Callable[[], tuple[Predict, Any, Any]]] = {
     "friedman12_20k": _friedman12_large,
     "cancer30_et": _cancer30_et,
     "synthetic60_rf": _synthetic60_rf,
+    "diabetes10_hgb": _diabetes10_hgb,
+    "diabetes10_svr": _diabetes10_svr,
+    "diabetes8_knn": _diabetes8_knn,
+    "wine8_hgb": _wine8_hgb,
+    "cancer8_logistic": _cancer8_logistic,
+    "digits9_mlp": _digits9_mlp,
+    "friedman7_hgb": _friedman7_hgb,
+    "synthetic10_svm": _synthetic10_svm,
+    "synthetic6_mlp": _synthetic6_mlp,
 }
 CHOSEN = ("diabetes_rf", "friedman_mlp", "cancer9_mlp")
 REPORTED = tuple(name for name in MODELS if name not in CHOSEN)
