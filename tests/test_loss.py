@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import credex as cx
 from benchmarks.loss_cases import enumerated
-from credex.importance import loss_estimate
+from credex.importance import loss_estimate, loss_run
 from credex.importance.loss_estimate import shapley_of
 from credex.importance.losses import Loss
 from credex.importance.surrogate import FOLDS, Games, PairSurrogate
@@ -437,3 +437,26 @@ def test_a_width_below_what_the_parabola_leaves_open_is_out_of_reach():
     y = (rows[:, 1] > 0).astype(int)
     forecast = sure.forecast_loss(rows, y, loss="cross-entropy", width=0.001)
     assert str(forecast) == "width 0.001 cannot be reached"
+
+
+def test_the_total_allows_for_a_row_like_the_most_extreme_one(monkeypatch):
+    """Its variance, written out by strata: a mean over n rows, one of them counted once more."""
+    seen = []
+    fit = loss_run.loss_means
+
+    def noted(f, *args, **options):
+        seen.append(f)
+        return fit(f, *args, **options)
+
+    monkeypatch.setattr(loss_run, "loss_means", noted)
+    y = pairs(X) + np.where(np.arange(len(X)) % 10, 0.1, 3.0)  # a tenth of the rows has the loss
+    found = cx.BayesSHAP(pairs, BACKGROUND).explain_loss(X, y, loss="squared error", queries=600)
+    f = seen[-1]
+    variance = f.base_variance
+    for share, _, at in f.strata():
+        n, size = at.sum(), share * len(X)
+        left = f.r[at, 0] - f.r[at, 0].mean()
+        sampled = left @ left / (n - 1) / n + (left**2).max() / n**2
+        variance += share**2 * (1 - n / size) * sampled
+    assert len(f.r) < len(f.u) == len(X)
+    np.testing.assert_allclose(found.total.sd[0] ** 2, variance, rtol=1e-9)
