@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import credex as cx
-from credex.posteriors.calibration import block_scale, leave_one_out
+from credex.posteriors.calibration import leave_one_out
+from credex.posteriors.mask_functionals import ShapleyFromPairs
+from credex.posteriors.process import Conditioned, Observations, fit_kernel
 from credex.posteriors.regression import kurtosis_rows
 
 
@@ -37,19 +39,36 @@ def test_leave_one_out_is_prediction_without_the_row():
         assert v[i] == pytest.approx(K[i, i] - gain @ K[rest, i])
 
 
-def test_blocks_are_predicted_without_their_neighbours():
-    K, y, inverse, whitened = observed(22)
-    distance = np.abs(np.subtract.outer(np.arange(22.0), np.arange(22.0)))
-    found = block_scale(inverse, whitened, distance, 2)
-    ratios = []
-    for i in range(2, 22):
-        away = np.where(np.arange(22) < 2, np.inf, distance[i])
-        rest = np.ones(22, bool)
-        rest[np.argsort(away, kind="stable")[:4]] = False
-        gain = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
-        ratios.append((y[i] - gain @ y[rest]) ** 2 / (K[i, i] - gain @ K[rest, i]))
-    np.testing.assert_allclose(found, np.mean(ratios, axis=0))
-    np.testing.assert_array_equal(block_scale(inverse[:9, :9], whitened[:9], distance, 2), 0)
+def test_cross_fitted_kernels_do_not_see_the_row_that_they_judge():
+    rng = np.random.default_rng(0)
+    masks = rng.random((30, 6)) < 0.5
+    masks[0] = True
+    y = masks @ rng.normal(size=(6, 1)) + np.sin(3.0 * masks @ rng.normal(size=(6, 1)))
+    found, kernels = [], []
+    for raised in (0.0, 5.0):
+        changed = y.copy()
+        changed[7] += raised
+        data = Observations(ShapleyFromPairs(6), masks, changed)
+        crossed = Conditioned(fit_kernel(data), data).cross_fitted(1, ())
+        found.append(crossed.residual)
+        kernels.append(crossed.kernels)
+    assert found[0][0] == 0  # row 0 is in every fit
+    assert found[1][7] - found[0][7] == pytest.approx([5.0])  # a kernel that saw it would adapt
+    same = [np.array_equal(a.theta, b.theta) for a, b in zip(*kernels, strict=True)]
+    assert same == [False, False, False, True]  # row 7 is in part 3
+
+
+def test_a_warm_start_judges_the_same_parts():
+    rng = np.random.default_rng(1)
+    masks = rng.random((24, 5)) < 0.5
+    masks[0] = True
+    y = masks @ rng.normal(size=(5, 1)) + (masks[:, :3].all(axis=1))[:, None]
+    data = Observations(ShapleyFromPairs(5), masks, y)
+    state = Conditioned(fit_kernel(data), data)
+    first = state.cross_fitted(1, ())
+    again = state.cross_fitted(1, first.kernels)
+    spread = np.abs(first.residual).max()
+    np.testing.assert_allclose(again.residual, first.residual, atol=0.1 * spread)
 
 
 def rare_score(rows):

@@ -69,6 +69,7 @@ class ProcessEstimator(Estimator):
                 start=self.kernel if self.sequential else None,
                 looks=self.sequential,
                 noise=self.noise(h),
+                parts=self._last[1].parts if self.sequential and self._last else (),
             )
             self._last, self.kernel = (n, fitted), fitted.kernel
         return self._last[1]

@@ -18,7 +18,6 @@ from credex.posteriors import calibration
 from credex.posteriors.calibration import IntervalRule
 from credex.posteriors.functionals import Functional, projector
 from credex.posteriors.kernel import Inputs, Kernel
-from credex.posteriors.regression import slack
 from credex.posteriors.shapley import Geometry
 from credex.typing import Design, Floats, Masks
 
@@ -153,22 +152,19 @@ class ShapleyFromCoalitions(MaskFunctional):
 
     def rule(self, n: int, *, noisy: bool) -> IntervalRule:
         """By noise, and by whether a sandwich has enough rows."""
-        found = calibration.COALITIONS if self._enough(n) else calibration.FEW_COALITIONS
         if noisy:
-            return replace(found, blocks_from=None, in_sample=False, sandwich=False)
-        return found
+            c = calibration
+            return c.NOISY_COALITIONS if self._enough(n) else c.FEW_NOISY_COALITIONS
+        return calibration.COALITIONS if self._enough(n) else calibration.FEW_COALITIONS
 
     def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
         """Of a Shapley regression on all rows but the first, which are in every run.
 
-        The hyper-parameters did see the rows left out, so that this is a lower bound. Pairs are
-        corrected for leverage, single coalitions are not.
+        Residuals of rows left out need no correction for leverage.
         """
         del noisy
         g = Geometry.of(inputs.on[self.n_ends :], paired=self.odd, uniform=True)
         variance = g.finite_population_correction[:, None] * square[self.n_ends :]
-        if self.odd:
-            variance = variance / slack(g.leverage)[:, None]
         return np.asarray(np.trace(g.sandwich(variance)))
 
     def influence(self, on: Masks) -> Floats:
@@ -217,7 +213,7 @@ class ShapleyFromPairs(ShapleyFromCoalitions):
         """By noise, by how the pairs were drawn, and by whether a sandwich has enough of them."""
         if noisy or self.chosen:
             return calibration.NOISY_PAIRS if noisy else calibration.CHOSEN_PAIRS
-        return calibration.RANDOM_PAIRS if self._enough(n) else calibration.FEW_RANDOM_PAIRS
+        return calibration.RANDOM_PAIRS if self._enough(n) else calibration.CHOSEN_PAIRS
 
     def _constant(self, inputs: Inputs) -> Floats:
         balance = inputs.z.sum(1)  # a free value per size moves phi by the first pair alone

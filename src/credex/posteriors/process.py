@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from credex.history import spans
-from credex.posteriors.calibration import IntervalRule, block_scale, leave_one_out
+from credex.posteriors.calibration import FOLDS, IntervalRule, leave_one_out
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
@@ -153,25 +153,50 @@ class Conditioned:
         known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
         return np.asarray(self.kernel.diagonal(at) - np.einsum("nm,nm->m", known, known))
 
-    def calibrated_scale(self, rule: IntervalRule) -> tuple[Floats, Floats, float]:
+    def cross_fitted(self, first: int, starts: tuple[Kernel, ...]) -> CrossFit:
+        """Residuals of rows left out, by kernels that were not fitted to them.
+
+        The rows before ``first`` are in every run and in every fit. Row i is in part i mod `FOLDS`,
+        so that parts stay what they are as rows are added, and the kernels of an earlier look may
+        be ``starts``.
+        """
+        n = len(self.data.Y)
+        part = np.where(np.arange(n) < first, -1, np.arange(n) % FOLDS)
+        r, v, kernels = np.zeros_like(self.data.Y), np.ones(n), []
+        for f in range(FOLDS):
+            start = starts[f] if starts else None
+            kernel = fit_kernel(self.data[np.flatnonzero(part != f)], start=start)
+            L = safe_cholesky(kernel.gram(self.data.inputs))
+            residual, variance = leave_one_out(
+                solve_lower(L, np.eye(n)), solve_lower(L, self.data.Y)
+            )
+            r[part == f], v[part == f] = residual[part == f], variance[part == f]
+            kernels.append(kernel)
+        return CrossFit(r, v, tuple(kernels))
+
+    def calibrated_scale(
+        self, rule: IntervalRule, crossed: CrossFit | None = None
+    ) -> tuple[Floats, Floats, float]:
         """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
         n, p = self.data.inputs.x.shape
         inverse = solve_lower(self.L, np.eye(n))
         residual, variance = leave_one_out(inverse, self.W)
         r, v = residual[rule.first :], variance[rule.first :]
+        if crossed is not None and not rule.sandwich:
+            r, v = crossed.residual[rule.first :], crossed.variance[rule.first :]
         in_sample = (self.W**2).mean(0)
         sigma2 = (r**2 / v[:, None]).mean(0) if len(r) else in_sample
         if rule.in_sample and p > MANY_FEATURES:
             sigma2 = np.maximum(sigma2, in_sample)
-        M2 = ((inverse.T @ self.B[:, -self.functional.d :])[rule.first :] ** 2).sum(1)
-        share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
-        sigma2 = sigma2 * np.maximum(share, 1.0)
-        if rule.blocks_from is not None:
-            K = self.kernel.gram(self.data.inputs)
-            near = np.abs(K) if self.kernel.odd else K  # the sign of a pair is arbitrary
-            distance = np.diag(K)[:, None] + np.diag(K) - 2 * near
-            sigma2 = np.maximum(sigma2, block_scale(inverse, self.W, distance, rule.blocks_from))
-        rows = kurtosis_rows(r / np.sqrt(v)[:, None]) if len(r) else np.full(len(sigma2), float(n))
+        if crossed is not None:
+            residual, variance = crossed.residual, crossed.variance
+        else:
+            M2 = ((inverse.T @ self.B[:, -self.functional.d :])[rule.first :] ** 2).sum(1)
+            share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
+            sigma2 = sigma2 * np.maximum(share, 1.0)
+        rows = np.full(len(sigma2), float(n))
+        if len(r):
+            rows = kurtosis_rows((residual / np.sqrt(variance)[:, None])[rule.first :])
         return sigma2 * (1 + rule.inflation * (p + 5) / rows), residual, float(rows.min())
 
     def shares_left(self, masks: Design) -> Floats:
@@ -193,6 +218,15 @@ class Conditioned:
 
 
 @dataclass(frozen=True, slots=True)
+class CrossFit:
+    """Rows judged by kernels that were fitted to others."""
+
+    residual: Floats  # (n, k) of each row, left out; 0 for rows in every fit
+    variance: Floats  # (n,) of the residuals at sigma² = 1
+    kernels: tuple[Kernel, ...]  # of the parts, for a warm start
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessPosterior:
     """Posterior of an explanation, a Student-t around ``mean``."""
 
@@ -202,6 +236,7 @@ class ProcessPosterior:
     dof: float
     kernel: Kernel  # hyper-parameters, for a warm start
     state: Conditioned | None  # the conditioned process; None if the rows are exactly additive
+    parts: tuple[Kernel, ...] = ()  # kernels that judged the rows, for a warm start
 
     @classmethod
     def fit(
@@ -211,8 +246,11 @@ class ProcessPosterior:
         start: Kernel | None = None,
         looks: bool = False,
         noise: Floats | None = None,
+        parts: tuple[Kernel, ...] = (),
     ) -> ProcessPosterior:
         """Fit the hyper-parameters, from ``start`` on if given, and condition on the rows.
+
+        Likewise, ``parts`` are the kernels that judged the rows of an earlier look.
 
         With ``looks`` the run may stop at this width, so that it has to hold at every look.
         ``noise (k,)`` is the variance of an output asked again, where that is known.
@@ -222,17 +260,22 @@ class ProcessPosterior:
             kernel = fit_kernel(data, start=start)
             if noise is not None:
                 kernel = at_least_noise(kernel, data, noise)
-            return cls.of(Conditioned(kernel, data), looks=looks)
+            return cls.of(Conditioned(kernel, data), looks=looks, parts=parts)
         scale = np.eye(data.functional.d)[:, :, None] * data.rounding
         return cls(*data.restore(beta), scale, MIN_DOF, start or data.default_kernel(), None)
 
     @classmethod
-    def of(cls, state: Conditioned, *, looks: bool = False) -> ProcessPosterior:
+    def of(
+        cls, state: Conditioned, *, looks: bool = False, parts: tuple[Kernel, ...] = ()
+    ) -> ProcessPosterior:
         """Posterior given the kernel."""
         f, data, noisy = state.functional, state.data, state.kernel.noisy
         d, n = f.d, len(data.Y)
         rule = f.rule(n, noisy=noisy)
-        sigma2, r, count = state.calibrated_scale(rule)
+        crossed = None
+        if rule.cross_fit and n > rule.first:
+            crossed = state.cross_fitted(rule.first, parts)
+        sigma2, r, count = state.calibrated_scale(rule, crossed)
         mean, C = state.mean, state.covariance[-d:, -d:]
         if f.odd:  # the first pair, full and empty, says what phi sums to
             mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
@@ -251,7 +294,8 @@ class ProcessPosterior:
             scale, dof = scale * dof_factor(dof, rule.tail_dof), rule.tail_dof
         i = np.arange(d)
         scale[i, i] = np.maximum(scale[i, i], data.rounding)
-        return cls(*data.restore(mean), scale, dof, state.kernel, state)
+        parts = crossed.kernels if crossed is not None else ()
+        return cls(*data.restore(mean), scale, dof, state.kernel, state, parts)
 
     @property
     def belief(self) -> Belief:
