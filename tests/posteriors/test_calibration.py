@@ -6,7 +6,13 @@ import pytest
 import credex as cx
 from credex.posteriors.calibration import leave_one_out
 from credex.posteriors.mask_functionals import ShapleyFromPairs
-from credex.posteriors.process import Conditioned, Observations, fit_kernel
+from credex.posteriors.process import (
+    Conditioned,
+    CrossFit,
+    Observations,
+    ProcessPosterior,
+    fit_kernel,
+)
 from credex.posteriors.regression import kurtosis_rows
 
 
@@ -39,36 +45,76 @@ def test_leave_one_out_is_prediction_without_the_row():
         assert v[i] == pytest.approx(K[i, i] - gain @ K[rest, i])
 
 
-def test_cross_fitted_kernels_do_not_see_the_row_that_they_judge():
-    rng = np.random.default_rng(0)
-    masks = rng.random((30, 6)) < 0.5
+def curved(n, d, seed):
+    """Observations of a sum and a sine of pairs of masks, the first full and empty."""
+    rng = np.random.default_rng(seed)
+    masks = rng.random((n, d)) < 0.5
     masks[0] = True
-    y = masks @ rng.normal(size=(6, 1)) + np.sin(3.0 * masks @ rng.normal(size=(6, 1)))
-    found, kernels = [], []
+    y = masks @ rng.normal(size=(d, 1)) + np.sin(3.0 * masks @ rng.normal(size=(d, 1)))
+    return masks, y
+
+
+def test_cross_fitted_kernels_do_not_see_the_row_that_they_judge():
+    masks, y = curved(30, 6, 0)
+    kernels = []
     for raised in (0.0, 5.0):
         changed = y.copy()
         changed[7] += raised
-        data = Observations(ShapleyFromPairs(6), masks, changed)
-        crossed = Conditioned(fit_kernel(data), data).cross_fitted(1, ())
-        found.append(crossed.residual)
-        kernels.append(crossed.kernels)
-    assert found[0][0] == 0  # row 0 is in every fit
-    assert found[1][7] - found[0][7] == pytest.approx([5.0])  # a kernel that saw it would adapt
+        kernels.append(CrossFit.of(Observations(ShapleyFromPairs(6), masks, changed)).kernels)
     same = [np.array_equal(a.theta, b.theta) for a, b in zip(*kernels, strict=True)]
     assert same == [False, False, False, True]  # row 7 is in part 3
 
 
-def test_a_warm_start_judges_the_same_parts():
-    rng = np.random.default_rng(1)
-    masks = rng.random((24, 5)) < 0.5
-    masks[0] = True
-    y = masks @ rng.normal(size=(5, 1)) + (masks[:, :3].all(axis=1))[:, None]
-    data = Observations(ShapleyFromPairs(5), masks, y)
+def test_cross_fitted_errors_are_relative_to_those_of_rows_in_the_fit():
+    masks, y = curved(30, 6, 0)
+    data = Observations(ShapleyFromPairs(6), masks, y)
+    crossed = CrossFit.of(data)
+    part = np.arange(30) % 4
+    for fold, kernel in enumerate(crossed.kernels):
+        r, v = Conditioned(kernel, data).left_out()
+        q = (r**2 / v[:, None])[1:]  # row 0 is in every run
+        inside = q[part[1:] != fold].mean()
+        np.testing.assert_allclose(crossed.squares[part[1:] == fold], q[part[1:] == fold] / inside)
+    assert crossed.squares.mean() > 1  # rows in the fit are flattered
+
+
+def test_spread_between_kernels_is_a_delete_a_group_jackknife():
+    masks, y = curved(30, 6, 0)
+    data = Observations(ShapleyFromPairs(6), masks, y)
+    crossed = CrossFit.of(data)
+    means = np.array([Conditioned(kernel, data).mean[:, 0] for kernel in crossed.kernels])
+    expected = 3 / 4 * 4 * np.cov(means.T, bias=True)
+    np.testing.assert_allclose(crossed.spread[:, :, 0], expected, atol=1e-12)
+
+
+def test_the_posterior_adds_what_cross_fitting_found():
+    masks, y = curved(30, 6, 0)
+    data = Observations(ShapleyFromPairs(6), masks, y)
     state = Conditioned(fit_kernel(data), data)
-    first = state.cross_fitted(1, ())
-    again = state.cross_fitted(1, first.kernels)
-    spread = np.abs(first.residual).max()
-    np.testing.assert_allclose(again.residual, first.residual, atol=0.1 * spread)
+    found, crossed = ProcessPosterior.of(state), CrossFit.of(data)
+    r, v = state.left_out()
+    sigma2 = np.mean(r[1:, 0] ** 2 / v[1:]) * crossed.squares.mean()
+    centre = np.eye(6) - 1 / 6
+    expected = centre @ (state.covariance * sigma2 + crossed.spread[:, :, 0]) @ centre
+    np.testing.assert_allclose(found.scale[:, :, 0], expected, rtol=1e-6, atol=1e-9)
+    q = crossed.squares[:, 0]
+    assert found.dof == pytest.approx(1 + min(q.sum() ** 2 / (q**2).sum(), 29 / 3))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+def test_few_rows_are_no_error(n):
+    masks, y = curved(n, 5, 3)
+    found = ProcessPosterior.fit(Observations(ShapleyFromPairs(5), masks, y))
+    assert np.isfinite(found.scale).all()
+    assert found.dof >= 1
+
+
+def test_a_warm_start_judges_the_same_parts():
+    masks, y = curved(24, 5, 1)
+    data = Observations(ShapleyFromPairs(5), masks, y)
+    first = CrossFit.of(data)
+    again = CrossFit.of(data, first.kernels)
+    np.testing.assert_allclose(again.squares.mean(), first.squares.mean(), rtol=0.2)
 
 
 def rare_score(rows):

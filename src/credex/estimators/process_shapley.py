@@ -24,7 +24,6 @@ from credex.posteriors import Belief, ShapleyPosterior
 from credex.posteriors.functionals import Functional
 from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
 from credex.posteriors.process import Conditioned, Observations, fit_kernel
-from credex.posteriors.regression import kurtosis_rows
 from credex.posteriors.shapley import PSEUDO_OBSERVATIONS, Geometry, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
@@ -137,14 +136,14 @@ class CoalitionProcess(ProcessEstimator):
     def with_unseen(self, belief: Belief, p: ShapleyPosterior, h: History) -> Belief:
         """Allow for what no unit asked could show.
 
-        What the process knows beyond the regression ``p`` rests on few units if few of its
-        one-step-ahead errors are large: of n such units, half a one may yet be unlike the others.
+        What the process knows beyond the regression ``p`` rests on few units if few of its errors
+        are large: of m units that are worth m', half a one more than of m equal ones may yet be
+        unlike the others.
         """
-        scale, state = belief.scale + p.geometry.v[:, :, None] * p.unseen, self.gp(h).state
-        if state is not None and len(state.W) > self.n_ends:
-            share = PSEUDO_OBSERVATIONS / kurtosis_rows(state.W[self.n_ends :])
-            i = np.arange(self.d)
-            scale[i, i] = np.maximum(scale[i, i], share * p.scale_matrix[i, i])
+        scale, g, i = belief.scale + p.geometry.v[:, :, None] * p.unseen, self.gp(h), range(self.d)
+        if g.state is not None and g.few_rows is not None:
+            variance = np.minimum(p.scale_matrix[i, i], g.state.prior_variance)
+            scale[i, i] += PSEUDO_OBSERVATIONS * g.few_rows * variance
         return replace(belief, scale=scale)
 
     def predictive(self, h: History) -> Predictive | None:
@@ -171,7 +170,7 @@ class PairProcess(CoalitionProcess):
     @property
     def functional(self) -> Functional:
         """The importances as a functional of half differences."""
-        return ShapleyFromPairs(self.d, chosen=not self.design.uniform)
+        return ShapleyFromPairs(self.d)
 
     def points(self, h: History) -> tuple[Masks, Floats]:
         """Masks ``(n, d)`` and half differences ``(n, k)``; row 0: the full and the empty mask."""

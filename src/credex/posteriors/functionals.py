@@ -44,6 +44,8 @@ class Functional(ABC):
     bends = True  # whether the kernel has a bending direction
     scale_shift = 0.0  # added to the default prior mean of each log lambda_j
     scale_sd = 1.0  # prior standard deviation of each log lambda_j
+    n_ends = 0  # first rows that are in every run
+    rule: IntervalRule | None = None  # corrections of intervals; None: cross-fitted
 
     def __init__(self, linear: Floats) -> None:
         q, self.d = linear.shape
@@ -58,10 +60,6 @@ class Functional(ABC):
     def columns(self, design: Design) -> Floats:
         """Design whose last d coefficients are phi if v is additive: ``(n, d+1)`` or ``(n, d)``."""
         return np.column_stack([np.ones(len(design)), np.asarray(design, dtype=np.float64)])
-
-    @abstractmethod
-    def rule(self, n: int, *, noisy: bool) -> IntervalRule:
-        """Corrections of intervals from n rows."""
 
     def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
         """Total variance (k,) of phi by a regression on squared left-out residuals (n, k).
@@ -98,6 +96,7 @@ class SurrogateOverPool(Functional):
 
     endless = True
     bends = False
+    rule = calibration.POOL
     # Most columns of a table matter little, so length-scales are longer than for masks; both
     # constants were chosen by error and coverage on the benchmark tables.
     scale_shift = float(np.log(2)) - 2.0
@@ -115,11 +114,6 @@ class SurrogateOverPool(Functional):
     def inputs(self, design: Design, coordinates: Floats | None = None) -> Inputs:
         """Points of the process for a design ``(n, d)`` and coordinates ``(n, p)``."""
         return Inputs((np.asarray(design) - self.centre) / self.spread, coordinates)
-
-    def rule(self, n: int, *, noisy: bool) -> IntervalRule:
-        """The same for any n."""
-        del n, noisy
-        return calibration.POOL
 
     def cross(self, kernel: Kernel, inputs: Inputs, *, draft: bool = False) -> Floats:
         """cov(phi, v) at the inputs, (d+1, n)."""

@@ -7,7 +7,6 @@ are the weights of both sums: sum_q c_q prod_j (a_q if feature j is present else
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from credex.posteriors import calibration
-from credex.posteriors.calibration import IntervalRule
 from credex.posteriors.functionals import Functional, projector
 from credex.posteriors.kernel import Inputs, Kernel
-from credex.posteriors.shapley import Geometry
 from credex.typing import Design, Floats, Masks
 
 MAX_BENDING_FEATURES = 60
@@ -150,23 +147,6 @@ class ShapleyFromCoalitions(MaskFunctional):
         self.bends = d <= MAX_BENDING_FEATURES
         self.nodes = shapley_nodes(d)
 
-    def rule(self, n: int, *, noisy: bool) -> IntervalRule:
-        """By noise, and by whether a sandwich has enough rows."""
-        if noisy:
-            c = calibration
-            return c.NOISY_COALITIONS if self._enough(n) else c.FEW_NOISY_COALITIONS
-        return calibration.COALITIONS if self._enough(n) else calibration.FEW_COALITIONS
-
-    def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
-        """Of a Shapley regression on all rows but the first, which are in every run.
-
-        Residuals of rows left out need no correction for leverage.
-        """
-        del noisy
-        g = Geometry.of(inputs.on[self.n_ends :], paired=self.odd, uniform=True)
-        variance = g.finite_population_correction[:, None] * square[self.n_ends :]
-        return np.asarray(np.trace(g.sandwich(variance)))
-
     def influence(self, on: Masks) -> Floats:
         """(|S| - 1)! (d - |S|)! / d! of a coalition S with player i; without i, that of S + i."""
         from scipy.special import gammaln
@@ -183,15 +163,9 @@ class ShapleyFromCoalitions(MaskFunctional):
         other = _binomials(d - 2) @ np.diff(c) ** 2 if d > 1 else 0.0
         return np.asarray(np.full((d, d), other) + (diagonal - other) * np.eye(d))
 
-    def _enough(self, n: int) -> bool:
-        return bool(n - self.n_ends >= calibration.SANDWICH_ROWS * self.d)
-
 
 class ShapleyFromPairs(ShapleyFromCoalitions):
-    """Shapley values from pairs of complementary masks; the first is the full and the empty one.
-
-    ``chosen``: the pairs are those that tell most (focused), not a random sample.
-    """
+    """Shapley values from pairs of complementary masks; the first is the full and the empty one."""
 
     odd = True
     n_ends = 1
@@ -200,20 +174,14 @@ class ShapleyFromPairs(ShapleyFromCoalitions):
     # sharpen means beyond 25 players by up to a fifth, but make intervals far too narrow.
     scale_sd = 1.5
 
-    def __init__(self, d: int, *, chosen: bool = True) -> None:
+    def __init__(self, d: int) -> None:
         super().__init__(d)
-        self.bends, self.chosen = True, chosen
+        self.bends = True
         self.constant_prior = np.full((d, d), 2 / d**2)
 
     def columns(self, design: Design) -> Floats:
         """Half the signs, ``(n, d)``."""
         return np.asarray(self.inputs(design).z / 2)
-
-    def rule(self, n: int, *, noisy: bool) -> IntervalRule:
-        """By noise, by how the pairs were drawn, and by whether a sandwich has enough of them."""
-        if noisy or self.chosen:
-            return calibration.NOISY_PAIRS if noisy else calibration.CHOSEN_PAIRS
-        return calibration.RANDOM_PAIRS if self._enough(n) else calibration.CHOSEN_PAIRS
 
     def _constant(self, inputs: Inputs) -> Floats:
         balance = inputs.z.sum(1)  # a free value per size moves phi by the first pair alone
@@ -224,6 +192,7 @@ class SurrogateOverMasks(MaskFunctional):
     """Weighted least squares over all 2^d masks; ``weights (d+1,)`` of a mask by its size."""
 
     contrast = 0
+    rule = calibration.MASKS
     scale_sd = 1.0  # 1.5 is no sharper, and covers .93 where this covers .96
 
     def __init__(self, weights: Floats) -> None:
@@ -232,11 +201,6 @@ class SurrogateOverMasks(MaskFunctional):
         self.bends = d <= MAX_BENDING_FEATURES
         self.weights, self.nodes = weights, size_nodes(weights)
         self.inverse: Floats = np.asarray(np.linalg.inv(self._moment(weights)))
-
-    def rule(self, n: int, *, noisy: bool) -> IntervalRule:
-        """The same for any n."""
-        del n
-        return replace(calibration.MASKS, in_sample=not noisy)
 
     def sandwich(self, inputs: Inputs, square: Floats, *, noisy: bool) -> Floats:
         """Of the weighted least squares, times the share of masks that were not asked."""

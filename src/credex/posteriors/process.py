@@ -17,13 +17,13 @@ from functools import cached_property
 import numpy as np
 
 from credex.history import spans
-from credex.posteriors.calibration import FOLDS, IntervalRule, leave_one_out
-from credex.posteriors.discrete_outputs import degree_of, unseen_variance
+from credex.posteriors.calibration import FOLDS, LOOKS, IntervalRule, leave_one_out
+from credex.posteriors.discrete_outputs import degree_of
 from credex.posteriors.functionals import Functional
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.regression import kurtosis_rows
-from credex.posteriors.student import Belief, dof_factor
+from credex.posteriors.student import Belief
 from credex.typing import Design, Floats, Ints
 
 MAX_FIT_ROWS = 300
@@ -153,51 +153,30 @@ class Conditioned:
         known = solve_lower(self.L, self.kernel.gram(self.data.inputs, at))
         return np.asarray(self.kernel.diagonal(at) - np.einsum("nm,nm->m", known, known))
 
-    def cross_fitted(self, first: int, starts: tuple[Kernel, ...]) -> CrossFit:
-        """Residuals of rows left out, by kernels that were not fitted to them.
+    @property
+    def prior_variance(self) -> Floats:
+        """Variances of phi before any row, (d, k), at the scale of the fit."""
+        d = self.functional.d
+        prior = self.covariance.diagonal()[-d:] + (self.B[:, -d:] ** 2).sum(0)
+        return np.asarray(prior[:, None] * (self.W**2).mean(0))
 
-        The rows before ``first`` are in every run and in every fit. Row i is in part i mod `FOLDS`,
-        so that parts stay what they are as rows are added, and the kernels of an earlier look may
-        be ``starts``.
-        """
-        n = len(self.data.Y)
-        part = np.where(np.arange(n) < first, -1, np.arange(n) % FOLDS)
-        r, v, kernels = np.zeros_like(self.data.Y), np.ones(n), []
-        for f in range(FOLDS):
-            start = starts[f] if starts else None
-            kernel = fit_kernel(self.data[np.flatnonzero(part != f)], start=start)
-            L = safe_cholesky(kernel.gram(self.data.inputs))
-            residual, variance = leave_one_out(
-                solve_lower(L, np.eye(n)), solve_lower(L, self.data.Y)
-            )
-            r[part == f], v[part == f] = residual[part == f], variance[part == f]
-            kernels.append(kernel)
-        return CrossFit(r, v, tuple(kernels))
+    def left_out(self) -> tuple[Floats, Floats]:
+        """Leave-one-out residuals (n, k) and their variances (n,) at sigma² = 1."""
+        return leave_one_out(solve_lower(self.L, np.eye(len(self.L))), self.W)
 
-    def calibrated_scale(
-        self, rule: IntervalRule, crossed: CrossFit | None = None
-    ) -> tuple[Floats, Floats, float]:
+    def calibrated_scale(self, rule: IntervalRule) -> tuple[Floats, Floats, float]:
         """sigma² per output (k,), left-out residuals (n, k), and the effective number of rows."""
         n, p = self.data.inputs.x.shape
         inverse = solve_lower(self.L, np.eye(n))
-        residual, variance = leave_one_out(inverse, self.W)
-        r, v = residual[rule.first :], variance[rule.first :]
-        if crossed is not None and not rule.sandwich:
-            r, v = crossed.residual[rule.first :], crossed.variance[rule.first :]
-        in_sample = (self.W**2).mean(0)
-        sigma2 = (r**2 / v[:, None]).mean(0) if len(r) else in_sample
-        if rule.in_sample and p > MANY_FEATURES:
-            sigma2 = np.maximum(sigma2, in_sample)
-        if crossed is not None:
-            residual, variance = crossed.residual, crossed.variance
-        else:
-            M2 = ((inverse.T @ self.B[:, -self.functional.d :])[rule.first :] ** 2).sum(1)
-            share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
-            sigma2 = sigma2 * np.maximum(share, 1.0)
-        rows = np.full(len(sigma2), float(n))
-        if len(r):
-            rows = kurtosis_rows((residual / np.sqrt(variance)[:, None])[rule.first :])
-        return sigma2 * (1 + rule.inflation * (p + 5) / rows), residual, float(rows.min())
+        r, v = leave_one_out(inverse, self.W)
+        sigma2 = (r**2 / v[:, None]).mean(0)
+        if rule.in_sample and p > MANY_FEATURES and not self.kernel.noisy:
+            sigma2 = np.maximum(sigma2, (self.W**2).mean(0))
+        M2 = ((inverse.T @ self.B[:, -self.functional.d :]) ** 2).sum(1)
+        share = (M2 @ r**2) / np.maximum((M2 @ v) * sigma2, np.finfo(float).tiny)
+        rows = kurtosis_rows(r / np.sqrt(v)[:, None])
+        sigma2 = sigma2 * np.maximum(share, 1.0) * (1 + rule.inflation * (p + 5) / rows)
+        return sigma2, r, float(rows.min())
 
     def shares_left(self, masks: Design) -> Floats:
         """Shares of phi's variances left after observing masks ``(m, d)`` in turn, (m, d).
@@ -212,18 +191,54 @@ class Conditioned:
         gains = np.cumsum(solve_lower(L, left.T) ** 2, axis=0)
         now = np.maximum(self.covariance.diagonal()[-f.d :], 1e-300)
         rows = n + np.arange(len(at) + 1)
-        inflation = 1 + f.rule(n, noisy=self.kernel.noisy).inflation * (p + 5) / rows
+        inflation = 1 + (f.rule.inflation if f.rule else 0.0) * (p + 5) / rows
         left = np.maximum(1 - gains / now, 1e-12)
         return np.asarray(left * (inflation[1:] / inflation[0])[:, None])
 
 
 @dataclass(frozen=True, slots=True)
 class CrossFit:
-    """Rows judged by kernels that were fitted to others."""
+    """What kernels that were fitted to three quarters of the rows say of a process.
 
-    residual: Floats  # (n, k) of each row, left out; 0 for rows in every fit
-    variance: Floats  # (n,) of the residuals at sigma² = 1
+    The first rows, which are in every run, are in every fit and are not judged. Of the others, row
+    i is in part i mod `FOLDS`, so that parts stay what they are as rows are added.
+    """
+
+    squares: Floats  # (m, k) squared errors of rows left out of the fit, those in it being 1
+    spread: Floats  # (d, d, k) covariance of phi between the kernels (delete-a-group jackknife)
     kernels: tuple[Kernel, ...]  # of the parts, for a warm start
+
+    @classmethod
+    def of(
+        cls, data: Observations, starts: tuple[Kernel, ...] = (), noise: Floats | None = None
+    ) -> CrossFit:
+        """Fit a kernel without each part and judge it there; ``starts`` are those of a look before.
+
+        Every row is left out of the conditioning on its own, whether the kernel was fitted to it
+        or not, and errors are relative to those of the rows that it was fitted to: kernels have no
+        scale in common.
+        """
+        f, n = data.functional, len(data.Y)
+        judged = np.arange(n) >= f.n_ends
+        if judged.sum() < 2:
+            return cls(np.ones((int(judged.sum()), data.Y.shape[1])), np.zeros(()), ())
+        part = np.where(judged, np.arange(n) % FOLDS, -1)
+        squares, means, kernels = np.ones_like(data.Y), [], []
+        for fold in range(FOLDS):
+            start = starts[fold] if starts else None
+            kernel = fit_kernel(data[np.flatnonzero(part != fold)], start=start, noise=noise)
+            kernels.append(kernel)
+            seen, unseen = judged & (part != fold), part == fold
+            if not seen.any() or not unseen.any():
+                continue
+            state = Conditioned(kernel, data)
+            r, v = state.left_out()
+            q = r**2 / v[:, None]
+            squares[unseen] = q[unseen] / np.maximum(q[seen].mean(0), np.finfo(float).tiny)
+            means.append(state.mean[-f.d :])
+        away = np.array(means) - np.mean(means, axis=0)
+        spread = (1 - 1 / len(means)) * np.einsum("fik,fjk->ijk", away, away)
+        return cls(squares[judged], spread, tuple(kernels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +252,7 @@ class ProcessPosterior:
     kernel: Kernel  # hyper-parameters, for a warm start
     state: Conditioned | None  # the conditioned process; None if the rows are exactly additive
     parts: tuple[Kernel, ...] = ()  # kernels that judged the rows, for a warm start
+    few_rows: Floats | None = None  # (k,) 1/m' - 1/m for m rows that are worth m'
 
     @classmethod
     def fit(
@@ -257,45 +273,49 @@ class ProcessPosterior:
         """
         beta = data.additive_solution()
         if beta is None:
-            kernel = fit_kernel(data, start=start)
-            if noise is not None:
-                kernel = at_least_noise(kernel, data, noise)
-            return cls.of(Conditioned(kernel, data), looks=looks, parts=parts)
+            state = Conditioned(fit_kernel(data, start=start, noise=noise), data)
+            return cls.of(state, looks=looks, parts=parts, noise=noise)
         scale = np.eye(data.functional.d)[:, :, None] * data.rounding
         return cls(*data.restore(beta), scale, MIN_DOF, start or data.default_kernel(), None)
 
     @classmethod
     def of(
-        cls, state: Conditioned, *, looks: bool = False, parts: tuple[Kernel, ...] = ()
+        cls,
+        state: Conditioned,
+        *,
+        looks: bool = False,
+        parts: tuple[Kernel, ...] = (),
+        noise: Floats | None = None,
     ) -> ProcessPosterior:
         """Posterior given the kernel."""
         f, data, noisy = state.functional, state.data, state.kernel.noisy
-        d, n = f.d, len(data.Y)
-        rule = f.rule(n, noisy=noisy)
-        crossed = None
-        if rule.cross_fit and n > rule.first:
-            crossed = state.cross_fitted(rule.first, parts)
-        sigma2, r, count = state.calibrated_scale(rule, crossed)
-        mean, C = state.mean, state.covariance[-d:, -d:]
+        d, i = f.d, np.arange(f.d)
+        mean, C, few_rows = state.mean, state.covariance[-d:, -d:], None
+        if f.rule is None:
+            crossed = CrossFit.of(data, parts, noise)
+            r, v = state.left_out()
+            sigma2 = (r[f.n_ends :] ** 2 / v[f.n_ends :, None]).mean(0) * crossed.squares.mean(0)
+            scale = C[:, :, None] * sigma2 + crossed.spread
+            rows = kurtosis_rows(np.sqrt(crossed.squares))
+            few_rows, dof = 1 / rows - (not looks) / len(crossed.squares), 1 + float(rows.min()) / 3
+            parts = crossed.kernels
+        else:
+            sigma2, r, count = state.calibrated_scale(f.rule)
+            error = f.sampling_error(state.kernel, data.inputs, state.alpha)
+            scale = C[:, :, None] * sigma2 + error[-d:, -d:]
+            if f.rule.sandwich:
+                now = np.maximum(np.trace(scale), 1e-300)
+                scale = scale * np.maximum(f.sandwich(data.inputs, r**2, noisy=noisy) / now, 1.0)
+            dof = min(MIN_DOF + count / f.rule.rows_per_dof, f.rule.max_dof)
         if f.odd:  # the first pair, full and empty, says what phi sums to
             mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
-            centre = np.eye(d) if noisy else np.eye(d) - 1 / d
-            C = centre @ C @ centre
-        error = f.sampling_error(state.kernel, data.inputs, state.alpha)
-        scale = C[:, :, None] * sigma2 + error[-d:, -d:]
-        if rule.sandwich:
-            square = r**2 + (0.0 if f.odd else unseen_variance(data.Y))
-            now = np.maximum(np.trace(scale), 1e-300)
-            scale = scale * np.maximum(f.sandwich(data.inputs, square, noisy=noisy) / now, 1.0)
+            if not noisy:
+                centre = np.eye(d) - 1 / d
+                scale = np.einsum("ij,jlk,lm->imk", centre, scale, centre)
         if looks:
-            scale = scale * (rule.looks + (rule.few_looks / n) ** 2) ** 2
-        dof = min(MIN_DOF + count / rule.rows_per_dof, rule.max_dof)
-        if rule.tail_dof is not None:
-            scale, dof = scale * dof_factor(dof, rule.tail_dof), rule.tail_dof
-        i = np.arange(d)
+            scale = scale * LOOKS**2
         scale[i, i] = np.maximum(scale[i, i], data.rounding)
-        parts = crossed.kernels if crossed is not None else ()
-        return cls(*data.restore(mean), scale, dof, state.kernel, state, parts)
+        return cls(*data.restore(mean), scale, dof, state.kernel, state, parts, few_rows)
 
     @property
     def belief(self) -> Belief:
@@ -303,8 +323,18 @@ class ProcessPosterior:
         return Belief(self.mean, self.scale, self.dof)
 
 
-def fit_kernel(data: Observations, *, start: Kernel | None = None, max_iter: int = 60) -> Kernel:
-    """MAP kernel. From scratch the bending direction takes two passes, from ``start`` one."""
+def fit_kernel(
+    data: Observations,
+    *,
+    start: Kernel | None = None,
+    max_iter: int = 60,
+    noise: Floats | None = None,
+) -> Kernel:
+    """MAP kernel. From scratch the bending direction takes two passes, from ``start`` one.
+
+    ``noise (k,)`` is the variance of an output asked again, where that is known: the white part is
+    at least that.
+    """
     f, n, centre = data.functional, len(data.Y), data.default_kernel()
     if n == 1:
         return centre
@@ -319,7 +349,7 @@ def fit_kernel(data: Observations, *, start: Kernel | None = None, max_iter: int
             direction = direction_of(Conditioned(kernel, data).mean[-f.d :])
             kernel = replace(kernel, direction=direction)
         kernel = posterior.fit(kernel, max_iter=iterations)
-    return kernel
+    return kernel if noise is None else at_least_noise(kernel, data, noise)
 
 
 def at_least_noise(kernel: Kernel, data: Observations, noise: Floats) -> Kernel:
