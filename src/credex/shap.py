@@ -43,6 +43,11 @@ ENUMERATED_AT_ONCE = 256
 """Model rows up to which a run to a width asks every coalition on every background row."""
 
 
+FEW_QUERIES = 5
+"""Queries beside two for each feature from which pairs determine the importances with something to
+spare: d + 1 pairs, the empty and the full coalition and a repeat of f(x)."""
+
+
 class BayesSHAP(Explainer):
     """Shapley values with credible intervals (the paper's BayesSHAP).
 
@@ -100,6 +105,7 @@ class BayesSHAP(Explainer):
             raise InputError(msg)
         if options.posterior != "gp" and isinstance(options.sampler, Focused):
             raise InputError("sampler='focused' reads a Gaussian process: use posterior='gp'")
+        options = self._in_singles(options, goals, nb, history)
         design = CoalitionDesign(nb, options, self._context, history)
         kind: type[ShapleyEstimator | PairProcess | CoalitionProcess | CustomEstimator]
         kind = ShapleyEstimator
@@ -111,6 +117,21 @@ class BayesSHAP(Explainer):
         if may_switch and options.query_seconds is not None:
             switch = Switch(design, history, options.query_seconds)
         return design, kind(design), switch, why
+
+    def _in_singles(self, o: Options, goals: Goals, nb: Neighbourhood, h: History) -> Options:
+        """Have the focused sampler ask single coalitions where queries are too few for pairs.
+
+        m pairs and f(x) − base are m + 1 equations for d importances, and two more tell how far an
+        additive function is off.
+        """
+        if not isinstance(o.sampler, Focused) or o.noisy:
+            return o
+        z = h.rows.design() if h.rows.n else None
+        few = (goals.ceiling[0] or self._default_ceiling) < FEW_QUERIES + 2 * int(nb.active.sum())
+        if z is not None:  # go on as it began
+            n = len(z) // 2 * 2
+            few = not np.array_equal(z[0:n:2], ~z[1:n:2].astype(np.bool_))
+        return replace(o, sampler=replace(o.sampler, paired=False)) if few else o
 
     def _as_published(
         self, nb: Neighbourhood, options: Options, history: History

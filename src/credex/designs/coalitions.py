@@ -19,7 +19,7 @@ from credex.designs.samplers import (
     unseen,
 )
 from credex.domains import Neighbourhood
-from credex.errors import BudgetError, InputError
+from credex.errors import InputError
 from credex.game import Query, Result
 from credex.history import History
 from credex.options import Options
@@ -258,21 +258,17 @@ class CoalitionDesign(Design):
         return [self.mask_query(self.over_all(candidates.design), self.weights)]
 
     def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
-        """Let the sampler choose; beyond `PROCESS_UNITS`, pairs are random instead of adaptive."""
+        """Let the sampler choose; beyond `PROCESS_UNITS`, units are random instead of adaptive."""
         adaptive = self.options.posterior == "gp" and not self.uniform and not self.options.noisy
         if not adaptive:
             return super().choose(h, n, fit)
         left = self.unit * PROCESS_UNITS - h.rows.n
         if left > 0:
             return super().choose(h, min(n, left), fit)
-        if not self.paired:
-            msg = f"posterior='gp' with sampler={self.options.sampler_name!r} goes up to "
-            msg += f"{PROCESS_UNITS:,} queries; use sampler='focused', 'paired' or 'random'"
-            raise BudgetError(msg, minimum=PROCESS_UNITS)
         with self.context.lock:
             if self._later is None:
                 seed = child(self.options.seed, Purpose.AFTER_PROCESS)
-                sequence = ShapleySequence(self.d, seed, paired=True)
+                sequence = ShapleySequence(self.d, seed, paired=self.paired)
                 self._later = MaskStream(sequence, self.known_units(h))
             return self._later.take(n)
 

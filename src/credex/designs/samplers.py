@@ -123,6 +123,8 @@ class Focused:
         A batch is ``batch`` pairs, or ``growth`` times the pairs asked so far if that is more.
     recycle
         Maximum share of the pool that pairs passed over before may take, ahead of new ones.
+    paired
+        Whether coalitions come with their complements; if not, read "coalitions" for "pairs".
     """
 
     pool: int = 600
@@ -138,19 +140,20 @@ class Focused:
     ) -> Candidates:
         """Choose the next batch of pairs."""
         del rng
-        if not isinstance(posterior, Conditioned) or not posterior.kernel.odd:
+        if not isinstance(posterior, Conditioned) or posterior.kernel.odd != self.paired:
             msg = "sampler='focused' reads a Gaussian process: use posterior='gp'"
             raise InputError(msg)
-        asked, d = len(posterior.data.Y) - 1, posterior.functional.d
-        want = max(8, d) if asked == 0 else max(self.batch, int(self.growth * asked))
-        want = min(want, n // 2)
-        pool = stream.take(2 * max(self.pool, 2 * want))
-        picks, _ = plan(posterior, pool.design[0::2], want)
-        return pool.pick(np.stack([2 * picks, 2 * picks + 1], axis=1).reshape(-1))
+        f, unit = posterior.functional, 2 if self.paired else 1
+        asked = len(posterior.data.Y) - f.n_ends
+        want = max(8, f.d) if asked == 0 else max(self.batch, int(self.growth * asked))
+        want = min(want, n // unit)
+        pool = stream.take(unit * max(self.pool, 2 * want))
+        picks, _ = plan(posterior, pool.design[::unit], want)
+        return pool.pick((unit * picks[:, None] + np.arange(unit)).reshape(-1))
 
 
 def plan(state: Conditioned, masks: Masks, n: int) -> tuple[Ints, Floats]:
-    """Choose ``n`` pairs as `Focused` does, given one mask ``(m, d)`` of each.
+    """Choose ``n`` pairs (or coalitions) as `Focused` does, given one mask ``(m, d)`` of each.
 
     Returns
     -------

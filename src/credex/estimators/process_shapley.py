@@ -70,9 +70,14 @@ class CoalitionProcess(ProcessEstimator):
 
     def points(self, h: History) -> tuple[Masks, Floats]:
         """Masks ``(n, d)`` and outputs ``(n, k)`` that the process could be fitted on."""
-        masks, y, _, _ = self.regression.units(h)
         ends = np.array([[False] * self.d, [True] * self.d])
-        return np.vstack([ends, masks]), np.vstack([np.asarray(h.base), np.asarray(h.full), y])
+        if h.full is None or h.base is None:  # choosing the first coalitions needs no values
+            return ends, np.zeros((2, 1))
+        values = np.stack([h.base, h.full])
+        if h.rows.n == 0:
+            return ends, values
+        masks, y, _, _ = self.regression.units(h)
+        return np.vstack([ends, masks]), np.vstack([values, y])
 
     def observations(self, h: History) -> Observations:
         """Return the first units."""
@@ -147,8 +152,15 @@ class CoalitionProcess(ProcessEstimator):
         return replace(belief, scale=scale)
 
     def predictive(self, h: History) -> Predictive | None:
-        """Return the conditioned process."""
-        return None if h.rows.n < 2 else self.gp(h).state
+        """Return the conditioned process, after a quick fit if values came in since."""
+        if h.rows.n >= self.max_rows:
+            return None
+        if self._last is not None and self._last[0] == h.rows.n and self._last[1].state is not None:
+            return self._last[1].state
+        data = self.observations(h)
+        kernel = fit_kernel(data, start=self.kernel, max_iter=QUICK_STEPS)
+        self.kernel = kernel if len(data.Y) > self.n_ends else None
+        return Conditioned(kernel, data)
 
     def forecast(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast | None:
         """Return how many more queries these widths take: needs no further values."""
@@ -193,17 +205,6 @@ class PairProcess(CoalitionProcess):
     def process_belief(self, h: History) -> Belief:
         """Belief of the process alone."""
         return self.gp(h).belief
-
-    def predictive(self, h: History) -> Predictive | None:
-        """Return the conditioned process, after a quick fit if values came in since."""
-        if h.rows.n >= self.max_rows:
-            return None
-        if self._last is not None and self._last[0] == h.rows.n and self._last[1].state is not None:
-            return self._last[1].state
-        data = self.observations(h)
-        kernel = fit_kernel(data, start=self.kernel, max_iter=QUICK_STEPS)
-        self.kernel = kernel if len(data.Y) > 1 else None
-        return Conditioned(kernel, data)
 
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
         """Plan further focused pairs and see how far they shrink the widths."""

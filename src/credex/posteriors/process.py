@@ -336,7 +336,7 @@ def fit_kernel(
     at least that.
     """
     f, n, centre = data.functional, len(data.Y), data.default_kernel()
-    if n == 1:
+    if n <= max(f.n_ends, 1):
         return centre
     if n > MAX_FIT_ROWS:
         data = data[np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64)]
