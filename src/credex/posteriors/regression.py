@@ -189,7 +189,7 @@ def output_scale(y: Floats) -> Floats:
 
 def squared(scale: Floats) -> Floats:
     """Return ``scale²``, ``(k,)``, the unit of variances of outputs of this scale."""
-    if (scale > 2.0**MAX_EXPONENT).any():
+    if scale.max() > 2.0**MAX_EXPONENT:
         msg = f"outputs of about {scale.max():.0e} are too large: their variances exceed the "
         msg += "largest float, 1e308. Divide the model's outputs by a constant"
         raise InputError(msg)
@@ -197,7 +197,7 @@ def squared(scale: Floats) -> Floats:
 
 
 class Columns:
-    """Rows as columns ``(d + 1 + k, n)``, in chunks: Z, 1 and y / output_scale, all times √w.
+    """Rows as columns ``(d + 1 + k, n)``, in chunks: Z, 1 and y / output_scale; and those times w.
 
     ``pivot (d + 1 + k,)``, the row with the largest weight (0 for the 1), is subtracted first. It
     is at most √n standard deviations from the mean, so that products keep their digits when they
@@ -208,51 +208,68 @@ class Columns:
     def __init__(self, rows: Rows) -> None:
         self._chunks = rows.chunks()
         self.d, self.output_scale = rows.blocks[0].d, output_scale(rows.y())
-        b = max(rows.blocks, key=lambda b: float(b.w.max()))
-        i = int(b.w.argmax())
+        heaviest = [(b, int(b.w.argmax())) for b in rows.blocks]
+        b, i = max(heaviest, key=lambda at: float(at[0].w[at[1]]))
         self.pivot = np.concatenate([b.design(i, i + 1)[0], [0.0], b.y[i] / self.output_scale])
         self._kept = [self._stacked(*self._chunks[0])] if len(self._chunks) == 1 else None
 
-    def __iter__(self) -> Iterator[Floats]:
+    def __iter__(self) -> Iterator[tuple[Floats, Floats]]:
         if self._kept is not None:
             return iter(self._kept)
         return (self._stacked(b, s) for b, s in self._chunks)
 
-    def _stacked(self, b: Block, s: slice) -> Floats:
+    def _stacked(self, b: Block, s: slice) -> tuple[Floats, Floats]:
         d, out = self.d, np.empty((len(self.pivot), s.stop - s.start))
-        out[:d], out[d] = b.design(s.start, s.stop).T, 1.0
+        out[:d], out[d] = np.ascontiguousarray(b.design(s.start, s.stop).T), 1.0
         out[d + 1 :] = (b.y[s] / self.output_scale).T
         out -= self.pivot[:, None]
-        out *= np.sqrt(b.w[s])
-        return out
+        return out, out * b.w[s]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Weighted means and centred cross products of ``Z (n, d)`` and ``y / output_scale (n, k)``."""
+    """Weighted means and centred cross products of Z, 1 and y / output_scale."""
 
     weight: float  # sum of the weights
-    z_mean: Floats  # (d,)
-    y_mean: Floats  # (k,)
-    zz: Floats  # (d, d)
-    zy: Floats  # (d, k)
-    yy: Floats  # (k,)
+    mean: Floats  # (d + 1 + k,)
+    cross: Floats  # (d + 1 + k, d + 1 + k)
+    d: int
     output_scale: Floats  # (k,), see `output_scale`
 
     @classmethod
     def of(cls, columns: Columns) -> Moments:
         """Moments of all rows in one pass."""
         d = columns.d
-        products: Floats = np.asarray(sum(stacked @ stacked.T for stacked in columns))
+        products: Floats = np.asarray(sum(weighted @ plain.T for plain, weighted in columns))
         sums, weight = products[d], float(products[d, d])
-        total = weight if weight > 0 else 1.0
-        root = sums / np.sqrt(total)
-        mean, centred = columns.pivot + sums / total, products - np.outer(root, root)
-        yy = np.maximum(centred.diagonal()[d + 1 :], 0.0)
-        return cls(
-            *(weight, mean[:d], mean[d + 1 :]),
-            *(centred[:d, :d], centred[:d, d + 1 :], yy, columns.output_scale),
-        )
+        shift = sums / (weight if weight > 0 else 1.0)
+        cross = products - sums[:, None] * shift
+        return cls(weight, columns.pivot + shift, cross, d, columns.output_scale)
+
+    @property
+    def z_mean(self) -> Floats:
+        """Means of Z, ``(d,)``."""
+        return self.mean[: self.d]
+
+    @property
+    def y_mean(self) -> Floats:
+        """Means of y / output_scale, ``(k,)``."""
+        return self.mean[self.d + 1 :]
+
+    @property
+    def zz(self) -> Floats:
+        """Cross products of Z, ``(d, d)``."""
+        return self.cross[: self.d, : self.d]
+
+    @property
+    def zy(self) -> Floats:
+        """Cross products of Z and y / output_scale, ``(d, k)``."""
+        return self.cross[: self.d, self.d + 1 :]
+
+    @property
+    def yy(self) -> Floats:
+        """Squares of y / output_scale, ``(k,)``."""
+        return np.maximum(self.cross.diagonal()[self.d + 1 :], 0.0)
 
     def intercept_share(self, kind: InterceptKind) -> float:
         """Return k = w̄/(w̄ + λ₀), w̄ = Σw: the part of the means that the intercept takes.
@@ -264,16 +281,9 @@ class Moments:
 
     def less_intercept(self, kind: InterceptKind) -> Moments:
         """The same around k times the means: what an intercept with its prior leaves of them."""
-        share = self.intercept_share(kind)
-        z, y, weight = self.z_mean, self.y_mean, self.weight * (1 - share)
-        return replace(
-            self,
-            z_mean=share * z,
-            y_mean=share * y,
-            zz=self.zz + weight * np.outer(z, z),
-            zy=self.zy + weight * np.outer(z, y),
-            yy=self.yy + weight * y * y,
-        )
+        share, mean = self.intercept_share(kind), self.mean
+        cross = self.cross + self.weight * (1 - share) * np.outer(mean, mean)
+        return replace(self, mean=share * mean, cross=cross)
 
 
 def inverse(a: Floats) -> Floats:
@@ -283,7 +293,7 @@ def inverse(a: Floats) -> Floats:
     1e-10 there (a hundred times more while that is not enough), never a pseudo-inverse.
     """
     half, diagonal = _inverse_root(a), a.diagonal()
-    if half is not None and (np.square(half.diagonal()) * diagonal <= 1 / MIN_PIVOT).all():
+    if half is not None and (np.square(half.diagonal()) * diagonal).max(initial=0.0) <= 1 / MIN_PIVOT:
         return np.asarray(half.T @ half)
     root = np.sqrt(np.maximum(diagonal, 0.0))
     root[root == 0] = 1.0
@@ -332,7 +342,8 @@ def sandwich(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: in
             if cluster > 1:
                 starts = np.arange(0, score.shape[1], cluster)
                 score = np.add.reduceat(score, starts, axis=1)
-            out[:, :, j] += score @ score.T
+            # of a copy: BLAS multiplies two matrices in half the time of one by itself
+            out[:, :, j] += score @ score.copy().T
     return out
 
 

@@ -388,7 +388,7 @@ def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
     """``(p, 1)`` columns of a row of numbers in one array; ``None`` if a value may not fit."""
     if table.block is None or not isinstance(row.columns, np.ndarray):
         return None
-    dtype, given = table.block.dtype, row.columns[:, [row.position]]
+    dtype, given = table.block.dtype, row.columns[:, row.position, None]
     exact = given.dtype == dtype and dtype.kind in "iu"
     if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
         return None
