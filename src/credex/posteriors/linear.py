@@ -331,10 +331,9 @@ class LinearPosterior:
         """
         d, k, unit = self.d, self.k, squared(self._scale)[:, None]
         meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, TINY
-        shift = (self._centred.z_mean - self._columns.pivot[:d])[:, None]
-        for plain, w, influence, residual, free in self._influences():
+        for z, w, influence, residual, free in self._influences():
             e2 = np.square(w * residual) / free * unit
-            meat += sandwich([(plain[:d] - shift, np.sqrt(e2))], d, k)
+            meat += sandwich([(z, np.sqrt(e2))], d, k)
             shares += sandwich([(np.square(influence), e2)], d, k)
             squares = e2.sum(axis=0)
             leverage += float((1 - free) @ squares)
@@ -364,21 +363,17 @@ class LinearPosterior:
     def _influences(self) -> Iterator[tuple[Floats, Floats, Floats, Floats, Floats]]:
         """Iterate over the rows in chunks of n.
 
-        `Columns` and their weights w ``(n,)``, influences Vz ``(d, n)`` of the centred rows z (the
-        change of each coefficient per unit of wε), residuals ε ``(k, n)`` of φ̂ + bias, and
-        1 − leverage ``(n,)``.
+        Centred rows z ``(d, n)``, their weights w ``(n,)``, influences Vz ``(d, n)`` (the change of
+        each coefficient per unit of wε), residuals ε ``(k, n)`` of φ̂ + bias, and 1 − leverage
+        ``(n,)``.
         """
-        d, m, columns = self.d, self._centred, self._columns
-        shift = m.mean - columns.pivot
-        both = np.eye(len(shift))  # what takes the columns to influences, leverages and residuals
-        both[:d, :d], both[d + 1 :, :d] = self.v, -(self._phi + self._bias).T
-        both[:, d] = -both @ shift
-        both[d, :d] = both[:d, d]
-        both[d, d] = self._intercept_leverage - both[d, :d] @ shift[:d]
-        for plain, weighted in columns:
-            out = both @ plain
-            leverage = np.einsum("dn,dn->n", out[: d + 1], weighted[: d + 1])
-            yield plain, weighted[d], out[:d], out[d + 1 :], slack(leverage)
+        d, shift = self.d, (self._centred.mean - self._columns.pivot)[:, None]
+        both = np.concatenate([self.v, -(self._phi + self._bias).T])
+        for columns, w in self._columns:
+            centred = columns - shift
+            z, out = centred[:d], both @ centred[:d]
+            leverage = np.einsum("dn,dn->n", out[:d], z) + self._intercept_leverage
+            yield z, w, out[:d], out[d:] + centred[d + 1 :], slack(leverage * w)
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
@@ -387,13 +382,13 @@ class LinearPosterior:
         The rows' shares in a variance are w times their squared influences: of a column that is
         nearly constant, only the few rows that differ tell.
         """
-        d, k = self.d, self.k
-        out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
+        sums: list[Floats] = []
         for _, w, influence, residual, free in self._influences():
-            out += sandwich([(influence, residual * (w / free))], d, k, self.cluster)
+            misfit = sandwich([(influence, residual * (w / free))], self.d, self.k, self.cluster)
             square = np.square(influence)
-            total += square @ w
-            squares += np.square(square) @ np.square(w)
+            new = [misfit, square @ w, np.square(square) @ np.square(w)]
+            sums = [a + b for a, b in zip(sums, new, strict=True)] if sums else new
+        out, total, squares = sums
         return out, few_rows_factors(effective_rows(total, squares), self.robust_dof)
 
     def _robust(self, fraction: float) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from credex.errors import InputError
 from credex.history import Block, Rows
 from credex.posteriors.student import dof_factor
-from credex.typing import Floats, Masks
+from credex.typing import Floats, Masks, Weights
 
 MIN_PIVOT = 1e-14
 """A smaller Cholesky pivot, relative to the diagonal, means that the matrix is singular."""
@@ -197,7 +197,7 @@ def squared(scale: Floats) -> Floats:
 
 
 class Columns:
-    """Rows as columns ``(d + 1 + k, n)``, in chunks: Z, 1 and y / output_scale; and those times w.
+    """Rows as columns ``(d + 1 + k, n)`` in chunks, Z, 1 and y / output_scale, and their weights.
 
     ``pivot (d + 1 + k,)``, the row with the largest weight (0 for the 1), is subtracted first. It
     is at most √n standard deviations from the mean, so that products keep their digits when they
@@ -208,22 +208,24 @@ class Columns:
     def __init__(self, rows: Rows) -> None:
         self._chunks = rows.chunks()
         self.d, self.output_scale = rows.blocks[0].d, output_scale(rows.y())
-        heaviest = [(b, int(b.w.argmax())) for b in rows.blocks]
-        b, i = max(heaviest, key=lambda at: float(at[0].w[at[1]]))
-        self.pivot = np.concatenate([b.design(i, i + 1)[0], [0.0], b.y[i] / self.output_scale])
-        self._kept = [self._stacked(*self._chunks[0])] if len(self._chunks) == 1 else None
+        b, s = max(self._chunks, key=lambda chunk: float(chunk[0].w[chunk[1]].max()))
+        stacked = self._stacked(b, s)
+        self.pivot = stacked[:, b.w[s].argmax()].copy()
+        self.pivot[self.d] = 0.0
+        stacked -= self.pivot[:, None]
+        self._kept = [(stacked, b.w[s])] if len(self._chunks) == 1 else None
 
-    def __iter__(self) -> Iterator[tuple[Floats, Floats]]:
+    def __iter__(self) -> Iterator[tuple[Floats, Weights]]:
         if self._kept is not None:
             return iter(self._kept)
-        return (self._stacked(b, s) for b, s in self._chunks)
+        return ((self._stacked(b, s) - self.pivot[:, None], b.w[s]) for b, s in self._chunks)
 
-    def _stacked(self, b: Block, s: slice) -> tuple[Floats, Floats]:
-        d, out = self.d, np.empty((len(self.pivot), s.stop - s.start))
+    def _stacked(self, b: Block, s: slice) -> Floats:
+        d, k = self.d, len(self.output_scale)
+        out = np.empty((d + 1 + k, s.stop - s.start))
         out[:d], out[d] = np.ascontiguousarray(b.design(s.start, s.stop).T), 1.0
         out[d + 1 :] = (b.y[s] / self.output_scale).T
-        out -= self.pivot[:, None]
-        return out, out * b.w[s]
+        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,7 +242,7 @@ class Moments:
     def of(cls, columns: Columns) -> Moments:
         """Moments of all rows in one pass."""
         d = columns.d
-        products: Floats = np.asarray(sum(weighted @ plain.T for plain, weighted in columns))
+        products: Floats = np.asarray(sum((z * w) @ z.T for z, w in columns))
         sums, weight = products[d], float(products[d, d])
         shift = sums / (weight if weight > 0 else 1.0)
         cross = products - sums[:, None] * shift
@@ -293,7 +295,7 @@ def inverse(a: Floats) -> Floats:
     1e-10 there (a hundred times more while that is not enough), never a pseudo-inverse.
     """
     half, diagonal = _inverse_root(a), a.diagonal()
-    if half is not None and (np.square(half.diagonal()) * diagonal).max(initial=0.0) <= 1 / MIN_PIVOT:
+    if half is not None and (np.square(half.diagonal()) * diagonal <= 1 / MIN_PIVOT).all():
         return np.asarray(half.T @ half)
     root = np.sqrt(np.maximum(diagonal, 0.0))
     root[root == 0] = 1.0
