@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from credex.errors import InputError
 from credex.history import Block, Rows
-from credex.posteriors.student import dof_factor
+from credex.posteriors.student import quantile
 from credex.typing import Floats, Masks, Weights
 
 MIN_PIVOT = 1e-14
@@ -373,6 +373,10 @@ def few_rows_factors(rows: Floats, dof: float) -> Floats:
     A variance estimated from few rows is uncertain itself, which the degrees of freedom shared by
     all features do not say: 95 % intervals become those of a Student-t with ``rows + 1`` degrees.
     """
-    enough = min(ENOUGH_ROWS, dof)
-    factors = [max(dof_factor(1.0 + r, dof), 1.0) if r < enough else 1.0 for r in rows.tolist()]
-    return np.array(factors)
+    factors, few = np.ones(len(rows)), np.flatnonzero(rows < min(ENOUGH_ROWS, dof))
+    if len(few):
+        from scipy.special import stdtrit
+
+        wider = stdtrit(1.0 + rows[few], 0.975) / quantile(0.95, dof)
+        factors[few] = np.maximum(np.square(wider), 1.0)
+    return factors

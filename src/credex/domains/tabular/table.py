@@ -130,10 +130,10 @@ class Table:
 
     def identity(self, j: int) -> NDArray[np.uint64]:
         """``(n,)`` integers that are equal if and only if the values of column j are."""
+        column = self.columns[j]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
+            return _bits(column)
         if self.kinds[j] in ("number", "date"):
-            column = self.columns[j]
-            if self.block is not None and column.dtype.kind in "iufb":
-                return _bits(column)
             floats = self.floats(j)
             if self.kinds[j] == "date" or not (np.abs(floats) >= _EXACT).any():
                 return _bits(floats)
