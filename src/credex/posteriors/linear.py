@@ -169,10 +169,10 @@ class LinearPosterior:
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         m, phi = self._centred, self._phi
-        rss = m.yy + np.vecdot(phi, m.zz @ phi - 2 * m.zy, axis=0)
+        rss = m.yy + np.vecdot(phi.T, (m.zz @ phi - 2 * m.zy).T)
         if self.intercept_kind == "unit":
             rss -= self._intercept_square
-        return np.maximum(rss, 0.0)
+        return np.asarray(np.maximum(rss, 0.0))
 
     @property
     def _intercept_square(self) -> Floats:
@@ -355,7 +355,7 @@ class LinearPosterior:
     def _bias(self) -> Floats:
         lam = self._precisions
         data_share = 1 - lam * self.v.diagonal()
-        if data_share.min(initial=1.0) < 1e-6:  # lost to cancellation: it is the diagonal of VG, too
+        if data_share.min(initial=1.0) < 1e-6:  # lost to cancellation; it is the diagonal of VG
             exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), TINY)
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))

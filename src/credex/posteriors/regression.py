@@ -363,7 +363,7 @@ def kurtosis_rows(z: Floats) -> Floats:
     """
     largest = np.abs(z).max(axis=0)
     z2 = np.square(z / np.maximum(largest, np.finfo(float).tiny))
-    rows = 3 * effective_rows(z2.sum(axis=0), np.square(z2).sum(axis=0))
+    rows = 3 * effective_rows(z2.sum(axis=0), np.vecdot(z2.T, z2.T))
     return np.where(largest == 0, len(z), np.minimum(np.maximum(rows, 1.0), len(z)))
 
 
