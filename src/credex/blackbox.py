@@ -184,7 +184,7 @@ def check_repeat(
     ``tolerance``: relative difference that is rounding. ``continued``: the first answer comes from
     the explanation that this run continues.
     """
-    if np.array_equal(first, second):
+    if first.tolist() == second.tolist():
         return
     gap = np.abs(first - second)
     size = np.maximum(1.0, np.abs(first))

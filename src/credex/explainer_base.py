@@ -386,7 +386,7 @@ class ExplainerBase(ABC):
             "link": o.link,
             "noisy": o.noisy,
             "recipe": str(o.recipe),
-            "paired": bool(self._sampler(o).paired),
+            "paired": bool(self._resolved(o).sampler.paired),
             "kernel": repr(o.kernel),
         }
 
@@ -401,5 +401,5 @@ def on_screen(progress: bool | None) -> bool:  # noqa: FBT001 - the user's optio
 def fits_exactly(belief: Belief) -> bool:
     """Whether the intervals have no width but rounding, although some importance is not zero."""
     largest = float(np.abs(belief.mean).max(initial=0.0))
-    variance = np.einsum("iik->ik", belief.scale).max(initial=0.0)
+    variance = belief.scale.diagonal().max(initial=0.0)
     return largest > 0 and bool(variance <= (1e-6 * largest) ** 2)

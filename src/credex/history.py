@@ -200,9 +200,9 @@ class History:
         return replace(
             self,
             n_queries=self.n_queries + queries,
-            n_model_rows=self.n_model_rows + sum(r.rows for r in results),
-            model_seconds=self.model_seconds + sum(r.seconds for r in results),
-            failed_rows=self.failed_rows + sum(r.failed_rows for r in results),
+            n_model_rows=self.n_model_rows + sum([r.rows for r in results]),
+            model_seconds=self.model_seconds + sum([r.seconds for r in results]),
+            failed_rows=self.failed_rows + sum([r.failed_rows for r in results]),
             **changes,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -223,7 +223,7 @@ def _shares(total: int, sizes: Sequence[int]) -> list[int]:
     n = sum(sizes)
     if total == n:
         return list(sizes)
-    ends = [round(total * end / n) for end in np.cumsum([0, *sizes]).tolist()]
+    ends = [round(total * end / n) for end in accumulate(sizes, initial=0)]
     return [b - a for a, b in pairwise(ends)]
 
 

@@ -329,9 +329,10 @@ class Run:
                 if isinstance(rule, Width):
                     rule.limits(estimate.belief.mean)  # as many widths as outputs?
             return "exact", True
-        if self.design.options.sampler_name != "exhaustive" and estimate.settled:
+        rules = self.plan.rules if self.design.options.sampler_name != "exhaustive" else ()
+        if rules and estimate.settled:
             look = self._state(estimate.for_rules, None)
-            for rule in self.plan.rules:
+            for rule in rules:
                 reason = rule.check(look)
                 if reason is not None and rule.precise and estimate.is_partial:
                     return "not measurable", False

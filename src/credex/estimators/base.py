@@ -98,12 +98,13 @@ class Estimator(ABC):
     def __init__(self, design: Design) -> None:
         self.design: Design = design
         self.d, self.options, self.context = design.d, design.options, design.context
-        self.origin = np.asarray(getattr(design, "origin", np.ones(self.d)))
+        self.origin = design.origin if hasattr(design, "origin") else np.ones(self.d)
         """The instance as a row of the design, ``(d,)``."""
-        self.active = np.asarray(getattr(design, "active", np.ones(self.d, dtype=np.bool_)))
+        self.active = design.active if hasattr(design, "active") else np.ones(self.d, np.bool_)
         """Which of all features are the d that take part."""
         prior = Prior() if self.options.prior is None else self.options.prior
-        self.prior = prior if self.active.all() else prior.only(self.active)
+        self.all_active = bool(self.active.all())
+        self.prior = prior if self.all_active else prior.only(self.active)
         self.sequential = False
         """Whether the run may stop at any of several looks; set by the run."""
 
@@ -143,7 +144,7 @@ class Estimator(ABC):
         if selected is not None:
             chosen[~self.active], chosen[self.active] = False, selected
         return Estimate(
-            spread_over(belief, self.active),
+            belief if self.all_active else spread_over(belief, self.active),
             error,
             r2,
             posterior == "exact",

@@ -96,7 +96,7 @@ class SurrogateEstimator(Estimator):
         belief, selected = self._belief(p, h), cast("Masks | None", None)
         constant = None if o.literal else self.unidentified(h)
         notes = constant.notes if constant else ()
-        if not self.active.all():
+        if not self.all_active:
             selected = np.ones((self.d, belief.k), dtype=np.bool_)
         if o.features is not None and o.features < self.d:
             if o.literal and isinstance(p, LinearPosterior):

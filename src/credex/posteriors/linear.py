@@ -169,25 +169,31 @@ class LinearPosterior:
     def _rss(self) -> Floats:
         """Weighted residual sum of squares, ``(k,)``."""
         m, phi = self._centred, self._phi
-        rss = m.yy + np.sum(phi * (m.zz @ phi - 2 * m.zy), axis=0) - self._intercept_square
+        rss = m.yy + np.vecdot(phi.T, (m.zz @ phi - 2 * m.zy).T)
+        if self.intercept_kind == "unit":
+            rss -= self._intercept_square
         return np.asarray(np.maximum(rss, 0.0))
 
-    @cached_property
-    def _intercept_square(self) -> Floats | float:
-        """Square of an intercept with a unit prior, ``(k,)``: its part in s²."""
+    @property
+    def _intercept_square(self) -> Floats:
+        """Square of the intercept, ``(k,)``: with a unit prior, its part in s²."""
         m = self._centred
-        unit = self.intercept_kind == "unit"
-        return np.square(m.y_mean - m.z_mean @ self._phi) if unit else 0.0
+        return np.square(m.y_mean - m.z_mean @ self._phi)
 
     @cached_property
+    def _squares(self) -> Floats:
+        """N·s² (Eq. 7), ``(k,)``: the squares of the residuals and of what the prior pulls."""
+        out = self._rss + self._precisions @ np.square(self._phi - self._prior_mean)
+        return out + self._intercept_square if self.intercept_kind == "unit" else out
+
+    @property
     def _s2(self) -> Floats:
-        shrink = self._precisions @ np.square(self._phi - self._prior_mean)
-        return np.asarray((self._rss + shrink + self._intercept_square) / self.n)
+        return np.asarray(self._squares / self.n)
 
     @cached_property
     def _scale2(self) -> Floats:
         prior = self.prior.n0 * self.prior.sigma0_sq / self._scale / self._scale
-        return np.asarray((prior + self.n * self._s2) / self.dof)
+        return np.asarray((prior + self._squares) / self.dof)
 
     def _out(self, a: Floats) -> Floats:
         """Drop the last axis, that of the outputs, if ``y`` had none."""
@@ -239,9 +245,8 @@ class LinearPosterior:
     @property
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
-        yy = self.moments.yy
-        unknown = np.full(self.k, np.nan)
-        return self._number(1 - np.divide(self._rss, yy, out=unknown, where=yy > 0))
+        both = zip(self._rss.tolist(), self.moments.yy.tolist(), strict=True)
+        return self._number(np.array([1 - rss / yy if yy > 0 else np.nan for rss, yy in both]))
 
     def interval(
         self, level: float = 0.95, *, robust: bool = False, fraction: float = 0.0
@@ -326,12 +331,11 @@ class LinearPosterior:
         """
         d, k, unit = self.d, self.k, squared(self._scale)[:, None]
         meat, shares, leverage, mass = np.zeros((d, d, k)), np.zeros((d, d, k)), 0.0, TINY
-        shift = (self._centred.z_mean - self._columns.pivot[:d])[:, None]
-        for stacked, influence, residual, free in self._influences():
-            e2 = np.square(residual) / free * unit
-            meat += sandwich([(stacked[:d] - shift * stacked[d], np.sqrt(e2))], d, k)
+        for z, w, influence, residual, free in self._influences():
+            e2 = np.square(w * residual) / free * unit
+            meat += sandwich([(z, np.sqrt(e2))], d, k)
             shares += sandwich([(np.square(influence), e2)], d, k)
-            squares = np.square(stacked[d]) * e2.sum(axis=0)
+            squares = e2.sum(axis=0)
             leverage += float((1 - free) @ squares)
             mass += float(squares.sum())
         return meat, leverage / mass, shares
@@ -351,28 +355,25 @@ class LinearPosterior:
     def _bias(self) -> Floats:
         lam = self._precisions
         data_share = 1 - lam * self.v.diagonal()
-        if (data_share < 1e-6).any():  # lost to cancellation: it is the diagonal of VG, too
+        if data_share.min(initial=1.0) < 1e-6:  # lost to cancellation; it is the diagonal of VG
             exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), TINY)
             data_share = np.where(self.unidentified, 1e-8, exact)
         return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
 
-    def _influences(self) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
-        """Iterate over the rows in chunks of n, all times the root of their weights.
+    def _influences(self) -> Iterator[tuple[Floats, Floats, Floats, Floats, Floats]]:
+        """Iterate over the rows in chunks of n.
 
-        `Columns`, influences Vz ``(d, n)`` of the centred rows z (the change of each coefficient
-        per unit of ε), residuals ε ``(k, n)`` of φ̂ + bias, and 1 − leverage ``(n,)``.
+        Centred rows z ``(d, n)``, their weights w ``(n,)``, influences Vz ``(d, n)`` (the change of
+        each coefficient per unit of wε), residuals ε ``(k, n)`` of φ̂ + bias, and 1 − leverage
+        ``(n,)``.
         """
-        d, m, columns = self.d, self._centred, self._columns
-        shift = np.concatenate([m.z_mean, [0.0], m.y_mean]) - columns.pivot
-        both = np.eye(len(shift))  # what takes the columns to influences, leverages and residuals
-        both[:d, :d], both[d + 1 :, :d] = self.v, -(self._phi + self._bias).T
-        both[:, d] = -both @ shift
-        both[d, :d] = both[:d, d]
-        both[d, d] = self._intercept_leverage - both[d, :d] @ shift[:d]
-        for stacked in columns:
-            out = both @ stacked
-            leverage = np.einsum("dn,dn->n", out[: d + 1], stacked[: d + 1])
-            yield stacked, out[:d], out[d + 1 :], slack(leverage)
+        d, shift = self.d, (self._centred.mean - self._columns.pivot)[:, None]
+        both = np.concatenate([self.v, -(self._phi + self._bias).T])
+        for columns, w in self._columns:
+            centred = columns - shift
+            z, out = centred[:d], both @ centred[:d]
+            leverage = np.einsum("dn,dn->n", out[:d], z) + self._intercept_leverage
+            yield z, w, out[:d], out[d:] + centred[d + 1 :], slack(leverage * w)
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
@@ -381,21 +382,21 @@ class LinearPosterior:
         The rows' shares in a variance are w times their squared influences: of a column that is
         nearly constant, only the few rows that differ tell.
         """
-        d, k = self.d, self.k
-        out, total, squares = np.zeros((d, d, k)), np.zeros(d), np.zeros(d)
-        for _, influence, residual, free in self._influences():
-            out += sandwich([(influence, residual / free)], d, k, self.cluster)
-            share = np.square(influence)
-            total += share.sum(axis=1)
-            squares += np.vecdot(share, share)
+        sums: list[Floats] = []
+        for _, w, influence, residual, free in self._influences():
+            misfit = sandwich([(influence, residual * (w / free))], self.d, self.k, self.cluster)
+            square = np.square(influence)
+            new = [misfit, square @ w, np.square(square) @ np.square(w)]
+            sums = [a + b for a, b in zip(sums, new, strict=True)] if sums else new
+        out, total, squares = sums
         return out, few_rows_factors(effective_rows(total, squares), self.robust_dof)
 
     def _robust(self, fraction: float) -> Floats:
         """Robust covariance ``(d, d, k)`` of outputs divided by their scale."""
         misfit, factors = self._sandwich
-        root = np.sqrt(factors)
+        root = np.sqrt(factors)[:, None]
         out = np.asarray((1 - fraction) * misfit + self._bias[:, None] * self._bias)
-        out *= np.outer(root, root)[:, :, None]
+        out *= (root * root.T)[:, :, None]
         i = self.unidentified.nonzero()[0]
         if len(i):  # the paper's variance, but at least that of the outputs
             near = self.moments.yy / max(self.moments.weight, TINY)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from credex.errors import InputError
 from credex.history import Block, Rows
-from credex.posteriors.student import dof_factor
-from credex.typing import Floats, Masks
+from credex.posteriors.student import quantile
+from credex.typing import Floats, Masks, Weights
 
 MIN_PIVOT = 1e-14
 """A smaller Cholesky pivot, relative to the diagonal, means that the matrix is singular."""
@@ -189,7 +189,7 @@ def output_scale(y: Floats) -> Floats:
 
 def squared(scale: Floats) -> Floats:
     """Return ``scale²``, ``(k,)``, the unit of variances of outputs of this scale."""
-    if (scale > 2.0**MAX_EXPONENT).any():
+    if scale.max() > 2.0**MAX_EXPONENT:
         msg = f"outputs of about {scale.max():.0e} are too large: their variances exceed the "
         msg += "largest float, 1e308. Divide the model's outputs by a constant"
         raise InputError(msg)
@@ -197,7 +197,7 @@ def squared(scale: Floats) -> Floats:
 
 
 class Columns:
-    """Rows as columns ``(d + 1 + k, n)``, in chunks: Z, 1 and y / output_scale, all times √w.
+    """Rows as columns ``(d + 1 + k, n)`` in chunks, Z, 1 and y / output_scale, and their weights.
 
     ``pivot (d + 1 + k,)``, the row with the largest weight (0 for the 1), is subtracted first. It
     is at most √n standard deviations from the mean, so that products keep their digits when they
@@ -208,51 +208,70 @@ class Columns:
     def __init__(self, rows: Rows) -> None:
         self._chunks = rows.chunks()
         self.d, self.output_scale = rows.blocks[0].d, output_scale(rows.y())
-        b = max(rows.blocks, key=lambda b: float(b.w.max()))
-        i = int(b.w.argmax())
-        self.pivot = np.concatenate([b.design(i, i + 1)[0], [0.0], b.y[i] / self.output_scale])
-        self._kept = [self._stacked(*self._chunks[0])] if len(self._chunks) == 1 else None
+        b, s = max(self._chunks, key=lambda chunk: float(chunk[0].w[chunk[1]].max()))
+        stacked = self._stacked(b, s)
+        self.pivot = stacked[:, b.w[s].argmax()].copy()
+        self.pivot[self.d] = 0.0
+        stacked -= self.pivot[:, None]
+        self._kept = [(stacked, b.w[s])] if len(self._chunks) == 1 else None
 
-    def __iter__(self) -> Iterator[Floats]:
+    def __iter__(self) -> Iterator[tuple[Floats, Weights]]:
         if self._kept is not None:
             return iter(self._kept)
-        return (self._stacked(b, s) for b, s in self._chunks)
+        return ((self._stacked(b, s) - self.pivot[:, None], b.w[s]) for b, s in self._chunks)
 
     def _stacked(self, b: Block, s: slice) -> Floats:
-        d, out = self.d, np.empty((len(self.pivot), s.stop - s.start))
-        out[:d], out[d] = b.design(s.start, s.stop).T, 1.0
+        d, k = self.d, len(self.output_scale)
+        out = np.empty((d + 1 + k, s.stop - s.start))
+        out[:d], out[d] = np.ascontiguousarray(b.design(s.start, s.stop).T), 1.0
         out[d + 1 :] = (b.y[s] / self.output_scale).T
-        out -= self.pivot[:, None]
-        out *= np.sqrt(b.w[s])
         return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Weighted means and centred cross products of ``Z (n, d)`` and ``y / output_scale (n, k)``."""
+    """Weighted means and centred cross products of Z, 1 and y / output_scale."""
 
     weight: float  # sum of the weights
-    z_mean: Floats  # (d,)
-    y_mean: Floats  # (k,)
-    zz: Floats  # (d, d)
-    zy: Floats  # (d, k)
-    yy: Floats  # (k,)
+    mean: Floats  # (d + 1 + k,)
+    cross: Floats  # (d + 1 + k, d + 1 + k)
+    d: int
     output_scale: Floats  # (k,), see `output_scale`
 
     @classmethod
     def of(cls, columns: Columns) -> Moments:
         """Moments of all rows in one pass."""
         d = columns.d
-        products: Floats = np.asarray(sum(stacked @ stacked.T for stacked in columns))
+        products: Floats = np.asarray(sum((z * w) @ z.T for z, w in columns))
         sums, weight = products[d], float(products[d, d])
-        total = weight if weight > 0 else 1.0
-        root = sums / np.sqrt(total)
-        mean, centred = columns.pivot + sums / total, products - np.outer(root, root)
-        yy = np.maximum(centred.diagonal()[d + 1 :], 0.0)
-        return cls(
-            *(weight, mean[:d], mean[d + 1 :]),
-            *(centred[:d, :d], centred[:d, d + 1 :], yy, columns.output_scale),
-        )
+        shift = sums / (weight if weight > 0 else 1.0)
+        cross = products - sums[:, None] * shift
+        return cls(weight, columns.pivot + shift, cross, d, columns.output_scale)
+
+    @property
+    def z_mean(self) -> Floats:
+        """Means of Z, ``(d,)``."""
+        return self.mean[: self.d]
+
+    @property
+    def y_mean(self) -> Floats:
+        """Means of y / output_scale, ``(k,)``."""
+        return self.mean[self.d + 1 :]
+
+    @property
+    def zz(self) -> Floats:
+        """Cross products of Z, ``(d, d)``."""
+        return self.cross[: self.d, : self.d]
+
+    @property
+    def zy(self) -> Floats:
+        """Cross products of Z and y / output_scale, ``(d, k)``."""
+        return self.cross[: self.d, self.d + 1 :]
+
+    @property
+    def yy(self) -> Floats:
+        """Squares of y / output_scale, ``(k,)``."""
+        return np.maximum(self.cross.diagonal()[self.d + 1 :], 0.0)
 
     def intercept_share(self, kind: InterceptKind) -> float:
         """Return k = w̄/(w̄ + λ₀), w̄ = Σw: the part of the means that the intercept takes.
@@ -264,16 +283,9 @@ class Moments:
 
     def less_intercept(self, kind: InterceptKind) -> Moments:
         """The same around k times the means: what an intercept with its prior leaves of them."""
-        share = self.intercept_share(kind)
-        z, y, weight = self.z_mean, self.y_mean, self.weight * (1 - share)
-        return replace(
-            self,
-            z_mean=share * z,
-            y_mean=share * y,
-            zz=self.zz + weight * np.outer(z, z),
-            zy=self.zy + weight * np.outer(z, y),
-            yy=self.yy + weight * y * y,
-        )
+        share, mean = self.intercept_share(kind), self.mean
+        cross = self.cross + self.weight * (1 - share) * np.outer(mean, mean)
+        return replace(self, mean=share * mean, cross=cross)
 
 
 def inverse(a: Floats) -> Floats:
@@ -332,7 +344,8 @@ def sandwich(terms: Iterable[tuple[Floats, Floats]], d: int, k: int, cluster: in
             if cluster > 1:
                 starts = np.arange(0, score.shape[1], cluster)
                 score = np.add.reduceat(score, starts, axis=1)
-            out[:, :, j] += score @ score.T
+            # of a copy: BLAS multiplies two matrices in half the time of one by itself
+            out[:, :, j] += score @ score.copy().T
     return out
 
 
@@ -350,7 +363,7 @@ def kurtosis_rows(z: Floats) -> Floats:
     """
     largest = np.abs(z).max(axis=0)
     z2 = np.square(z / np.maximum(largest, np.finfo(float).tiny))
-    rows = 3 * effective_rows(z2.sum(axis=0), np.square(z2).sum(axis=0))
+    rows = 3 * effective_rows(z2.sum(axis=0), np.vecdot(z2.T, z2.T))
     return np.where(largest == 0, len(z), np.minimum(np.maximum(rows, 1.0), len(z)))
 
 
@@ -360,6 +373,10 @@ def few_rows_factors(rows: Floats, dof: float) -> Floats:
     A variance estimated from few rows is uncertain itself, which the degrees of freedom shared by
     all features do not say: 95 % intervals become those of a Student-t with ``rows + 1`` degrees.
     """
-    enough = min(ENOUGH_ROWS, dof)
-    factors = [max(dof_factor(1.0 + r, dof), 1.0) if r < enough else 1.0 for r in rows.tolist()]
-    return np.array(factors)
+    factors, few = np.ones(len(rows)), np.flatnonzero(rows < min(ENOUGH_ROWS, dof))
+    if len(few):
+        from scipy.special import stdtrit
+
+        wider = stdtrit(1.0 + rows[few], 0.975) / quantile(0.95, dof)
+        factors[few] = np.maximum(np.square(wider), 1.0)
+    return factors

@@ -184,6 +184,11 @@ class Geometry:
         return self.prior.precisions(self.d)[:, None]
 
     @cached_property
+    def has_prior(self) -> bool:
+        """Whether any precision is above zero."""
+        return bool(self.precisions.any())
+
+    @cached_property
     def prior_means(self) -> Floats:
         """Prior means, ``(d, 1)``."""
         return self.prior.means(self.d)[:, None]
@@ -297,7 +302,7 @@ class ShapleyPosterior:
         if self.noise is not None:  # a stratum asked in full has no sampling error, but noise
             variance += (1 - g.finite_population_correction[:, None]) * self.unit_noise
         out = g.sandwich(variance)
-        if g.precisions.any():  # Λ(φ* − m): what the prior adds to the scores of the units
+        if g.has_prior:  # Λ(φ* − m): what the prior adds to the scores of the units
             free = slack(g.precisions * g.v.diagonal()[:, None])
             pull = g.precisions * (self.mean - g.prior_means) / free
             out += sandwich([(g.v, pull.T)], d, self.y.shape[1])
@@ -305,7 +310,7 @@ class ShapleyPosterior:
         if self.noise is not None:
             out += self.anchor_share(self.noise)
         largest = np.maximum(np.abs(self.y).max(axis=0), np.abs(self.base))
-        np.einsum("iik->ik", out)[:] += g.corrections[1] * np.square(ROUNDOFF * largest)
+        out.reshape(d * d, -1)[:: d + 1] += g.corrections[1] * np.square(ROUNDOFF * largest)
         return out
 
     @property

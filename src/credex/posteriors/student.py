@@ -137,7 +137,7 @@ class Belief:
     @property
     def deviation(self) -> Floats:
         """Square roots of the diagonals of ``scale``, ``(d, k)``."""
-        return np.asarray(np.sqrt(np.maximum(np.einsum("iik->ik", self.scale), 0.0)))
+        return np.asarray(np.sqrt(np.maximum(self.scale.diagonal().T, 0.0)))
 
     @property
     def k(self) -> int:

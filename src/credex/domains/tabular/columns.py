@@ -145,7 +145,7 @@ class Backend:
         number = as_scalar(kind, value, name, dtype, integers=dtype.kind in "iu")
         with np.errstate(over="ignore"):
             out = np.array([number], dtype=dtype)
-        if np.isinf(out[0]) and abs(number) != np.inf:
+        if math.isinf(out[0]) and abs(number) != np.inf:
             raise InputError(f"column {name!r} is {dtype}, which cannot hold {value!r}")
         return out
 

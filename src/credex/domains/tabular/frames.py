@@ -120,9 +120,7 @@ class PandasBackend(Backend):
         """Return the column with one more row."""
         if isinstance(column, np.ndarray):
             return np.concatenate([column, one])
-        out = column[np.append(np.arange(len(column)), 0)]
-        out[len(column)] = one[0]
-        return out
+        return column.insert(len(column), one[0])
 
     def frame(self, data: NDArray[Any] | Sequence[Column], index: Any) -> Native:
         """Return an array (without a copy) or columns as a frame with the training columns."""

@@ -269,11 +269,11 @@ class TabularNeighbourhood:
 
         Both are of the instance's value.
         """
-        codes, rare = self._codes.tolist(), self._training.rare_codes
+        members = self._features.members
         chances = {
             f: self.chance(f)
-            for f, (j, *others) in enumerate(self._features.members)
-            if f not in self._moving and (others or codes[j] in rare[j])
+            for f, rare in self._training.rare_codes.items()
+            if f not in self._moving and (rare is None or self._codes[members[f][0]] in rare)
         }
         chances = {f: p for f, p in chances.items() if 0 < min(p, 1 - p) < RARE_SHARE}
         least = RARE_SHARE / max(len(chances), 1)

@@ -130,10 +130,10 @@ class Table:
 
     def identity(self, j: int) -> NDArray[np.uint64]:
         """``(n,)`` integers that are equal if and only if the values of column j are."""
+        column = self.columns[j]
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
+            return _bits(column)
         if self.kinds[j] in ("number", "date"):
-            column = self.columns[j]
-            if self.block is not None and column.dtype.kind in "iufb":
-                return _bits(column)
             floats = self.floats(j)
             if self.kinds[j] == "date" or not (np.abs(floats) >= _EXACT).any():
                 return _bits(floats)
@@ -388,7 +388,7 @@ def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
     """``(p, 1)`` columns of a row of numbers in one array; ``None`` if a value may not fit."""
     if table.block is None or not isinstance(row.columns, np.ndarray):
         return None
-    dtype, given = table.block.dtype, row.columns[:, [row.position]]
+    dtype, given = table.block.dtype, row.columns[:, row.position, None]
     exact = given.dtype == dtype and dtype.kind in "iu"
     if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
         return None

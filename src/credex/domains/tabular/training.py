@@ -305,12 +305,17 @@ class Training:
         return out
 
     @cached_property
-    def rare_codes(self) -> list[set[int]]:
-        """Bins and categories of each column that less than `RARE_SHARE` have, or have not."""
-        return [
-            {code for code, p in shares.items() if 0 < min(p, 1 - p) < RARE_SHARE}
-            for shares in self.shares
-        ]
+    def rare_codes(self) -> dict[int, set[int] | None]:
+        """Bins and categories that less than `RARE_SHARE` have, or have not, by feature.
+
+        Features without any are left out; ``None``: a group, whose combinations are not listed.
+        """
+        out: dict[int, set[int] | None] = {}
+        for feature, (j, *others) in enumerate(self.features.members):
+            rare = {code for code, p in self.shares[j].items() if 0 < min(p, 1 - p) < RARE_SHARE}
+            if others or rare:
+                out[feature] = None if others else rare
+        return out
 
     @cached_property
     def value_codes(self) -> NDArray[np.int16] | None:
