@@ -81,6 +81,7 @@ bench-coverage: $(VENV)/.bench ## how often the intervals hold the true value
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.coverage $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.reliability $(ARGS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.other_games $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.unseen_games $(ARGS)
 
 bench-rows: $(VENV)/.bench ## error over the whole background by model rows, against shap and LightSHAP
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.rows $(ARGS)

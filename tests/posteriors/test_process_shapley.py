@@ -187,9 +187,9 @@ def test_width_refine_and_adaptive_samplers():
     e = ex.explain(width=size / 2)
     assert e.converged
     assert np.all(e.interval().width <= size / 2)
-    more = ex.refine(cx.Explanation.from_json(e.to_json()), width=size / 4)
+    more = ex.refine(cx.Explanation.from_json(e.to_json()), width=size / 20)
     assert more.n_queries > e.n_queries
-    assert ex.forecast(width=size / 20).queries > 0
+    assert ex.forecast(width=size / 50).queries > 0
     own = cx.PaperFocused(seed_queries=30, batch=10, pool=50)
     assert ex.explain(queries=60, sampler=own).n_queries == 60
 

@@ -89,6 +89,14 @@ def _degrees(Y: Floats, *, odd: bool = False) -> Floats:
     return np.asarray(np.round(np.clip(degrees, 0.0, 1.0), 2))
 
 
+def unseen_variance(Y: Floats) -> Floats:
+    """Variance (k,) that one row unlike the n observed would add to discrete outputs ``Y (n, k)``.
+
+    Zero for real numbers. Residuals do not show it where a rule fits all labels exactly.
+    """
+    return np.asarray(WHITE_SHARE * _degrees(Y) * Y.var(0) / len(Y))
+
+
 def repeats(y: Floats, span: float) -> float:
     """Share of the pairs of outputs ``y (n,)`` that are equal.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from credex.history import spans
 from credex.posteriors.calibration import FOLDS, LOOKS, IntervalRule, leave_one_out
-from credex.posteriors.discrete_outputs import degree_of
+from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
 from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
@@ -304,8 +304,8 @@ class ProcessPosterior:
             error = f.sampling_error(state.kernel, data.inputs, state.alpha)
             scale = C[:, :, None] * sigma2 + error[-d:, -d:]
             if f.rule.sandwich:
-                now = np.maximum(np.trace(scale), 1e-300)
-                scale = scale * np.maximum(f.sandwich(data.inputs, r**2, noisy=noisy) / now, 1.0)
+                now, square = np.maximum(np.trace(scale), 1e-300), r**2 + unseen_variance(data.Y)
+                scale = scale * np.maximum(f.sandwich(data.inputs, square, noisy=noisy) / now, 1.0)
             dof = min(MIN_DOF + count / f.rule.rows_per_dof, f.rule.max_dof)
         if f.odd:  # the first pair, full and empty, says what phi sums to
             mean = mean + (2 * data.Y[0] - mean.sum(0)) / d
