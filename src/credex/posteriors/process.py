@@ -225,10 +225,14 @@ class CrossFit:
         part = np.where(judged, np.arange(n) % FOLDS, -1)
         squares, means, kernels = np.ones_like(data.Y), [], []
         for fold in range(FOLDS):
-            start = starts[fold] if starts else None
-            kernel = fit_kernel(data[np.flatnonzero(part != fold)], start=start, noise=noise)
-            kernels.append(kernel)
             seen, unseen = judged & (part != fold), part == fold
+            kernel = fit_kernel(
+                data[np.flatnonzero(~unseen)],
+                start=starts[fold] if starts else None,
+                max_rows=MAX_FIT_ROWS * (FOLDS - 1) // FOLDS,
+                noise=noise,
+            )
+            kernels.append(kernel)
             if not seen.any() or not unseen.any():
                 continue
             state = Conditioned(kernel, data)
@@ -328,6 +332,7 @@ def fit_kernel(
     *,
     start: Kernel | None = None,
     max_iter: int = 60,
+    max_rows: int = MAX_FIT_ROWS,
     noise: Floats | None = None,
 ) -> Kernel:
     """MAP kernel. From scratch the bending direction takes two passes, from ``start`` one.
@@ -338,8 +343,8 @@ def fit_kernel(
     f, n, centre = data.functional, len(data.Y), data.default_kernel()
     if n <= max(f.n_ends, 1):
         return centre
-    if n > MAX_FIT_ROWS:
-        data = data[np.linspace(0, n - 1, MAX_FIT_ROWS).round().astype(np.int64)]
+    if n > max_rows:
+        data = data[np.linspace(0, n - 1, max_rows).round().astype(np.int64)]
     posterior = MarginalLikelihood(data.inputs, data.Y, centre, f.scale_sd)
     kernel, rounds = start or centre, [max_iter]
     if start is None and f.bends:
