@@ -67,8 +67,8 @@ def test_sizes_are_free():
 
 
 def test_noise_has_no_terms():
-    """40 samples of noise: 0.2 terms each are expected at 2 log p (p = 220); 1 would be 5 se off."""
+    """40 samples, 0.27 terms each (sd 0.53, in 400 samples): false alarms below 1e-9."""
     masks = units(12, 500)
     rng = np.random.default_rng(0)
     found = [len(OddPolynomial.fit(masks, rng.normal(size=500)).terms) for _ in range(40)]
-    assert np.mean(found) < 1
+    assert np.mean(found) < 0.8
