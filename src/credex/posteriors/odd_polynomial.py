@@ -21,8 +21,8 @@ from credex.typing import Floats, Masks
 __all__ = ["OddPolynomial"]
 
 ROWS_PER_TERM = 5
-"""Rows for each term, at least. With 10, three of eight games of 20 and 40 rules (1,500 and 3,000
-rows) were not found exactly, with 5 one; on real models it makes no difference."""
+"""Rows for each term, at least. With 10, four of eight games of 20 and 40 rules (1,500 and 3,000
+rows) were not found exactly, with 5 one."""
 
 MAX_ROWS = 5_000
 """Rows that terms are chosen and fitted on, at most, to bound time."""
@@ -109,8 +109,7 @@ def _chosen(s: Floats, base: Floats, y: Floats) -> tuple[list[Term], Floats]:
     while rank < Q.shape[1]:
         pool = _pool(s, r, set(terms), last)
         C, last = _products(s, pool), []
-        for _ in range(2):  # twice is enough
-            C -= Q[:, :rank] @ (Q[:, :rank].T @ C)
+        C -= Q[:, :rank] @ (Q[:, :rank].T @ C)
         while rank < Q.shape[1] and (left := float(r @ r)) > tiny:
             square = np.einsum("mt,mt->t", C, C)
             free = square > COLLINEAR * m
@@ -121,7 +120,7 @@ def _chosen(s: Floats, base: Floats, y: Floats) -> tuple[list[Term], Floats]:
             q = C[:, j] / np.sqrt(square[j])
             Q[:, rank], rank = q, rank + 1
             r = r - q * (q @ r)
-            C -= np.outer(q, q @ C)
+            C -= q[:, None] * (q @ C)
             last.append(pool[j])
         if not last:
             break
