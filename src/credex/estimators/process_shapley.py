@@ -1,8 +1,7 @@
 """BayesSHAP with a Gaussian process over masks: far fewer queries for the same error.
 
-The process is fitted on the first `PROCESS_UNITS` units. Beyond them it is a control variate: every
-later unit is drawn at random, and a Shapley regression of the process's residuals there corrects
-its importances. Both are weighted by their precision, at a cost of O(N).
+The process is fitted on the first `PROCESS_UNITS` units. Later units are drawn at random, and what
+the process leaves there corrects its importances (`credex.estimators.residuals`).
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ from credex.errors import InputError
 from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of
 from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, rows_to_go, width_ratio
+from credex.estimators.residuals import Units, corrected, enough
 from credex.estimators.shapley import NO_REMAINDER, ShapleyEstimator, end_variance
 from credex.history import History
 from credex.posteriors import Belief, ShapleyPosterior
 from credex.posteriors.functionals import Functional
 from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
 from credex.posteriors.process import Conditioned, Observations, fit_kernel
-from credex.posteriors.shapley import PSEUDO_OBSERVATIONS, Geometry, strata
+from credex.posteriors.shapley import PSEUDO_OBSERVATIONS, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
 
@@ -32,9 +32,6 @@ __all__ = ["CoalitionProcess", "PairProcess", "Switch"]
 
 QUICK_STEPS = 15
 """Steps of the hyper-parameter search between batches; the last fit takes as many as it needs."""
-
-MIN_RESIDUALS = 30
-"""Later units from which the residuals are used."""
 
 CONTROL_VARIATE = (
     "Gaussian process on the first {n:,} queries, then a regression on what it leaves (a control "
@@ -56,6 +53,7 @@ class CoalitionProcess(ProcessEstimator):
             raise InputError("features= and background_uncertainty= need posterior='linear'")
         self.regression = ShapleyEstimator(design)
         self.max_rows = np.inf if self.options.noisy else PROCESS_UNITS * design.unit
+        self._corrected: tuple[int, Belief] | None = None
 
     @property
     def minimum(self) -> int:
@@ -104,12 +102,15 @@ class CoalitionProcess(ProcessEstimator):
         if state is None or h.rows.n <= self.max_rows:
             return belief, False
         masks, y = self.points(h)
-        later = slice(self.n_ends + PROCESS_UNITS, None)
-        residual = np.asarray(y[later] - state.predict(masks[later]))
-        if len(residual) < max(MIN_RESIDUALS, self.d + 2):
+        masks, y = masks[self.n_ends :], y[self.n_ends :]
+        if not enough(len(masks) - PROCESS_UNITS, self.d):
             return belief, False
-        units = masks[self.n_ends :]
-        return _corrected(belief, units, residual, paired=self.design.paired), True
+        if self._corrected is None or self._corrected[0] != h.rows.n:
+            residual = np.zeros_like(y)
+            residual[PROCESS_UNITS:] = y[PROCESS_UNITS:] - state.predict(masks[PROCESS_UNITS:])
+            units = Units(masks, y, residual, PROCESS_UNITS, self.design.paired)
+            self._corrected = h.rows.n, corrected(belief, state, units, looks=self.sequential)
+        return self._corrected[1], True
 
     def fit(self, h: History) -> Estimate | None:
         """Fit the history."""
@@ -226,37 +227,6 @@ class PairProcess(CoalitionProcess):
         _, reductions = plan(state, units, ahead)
         now = np.maximum(np.diag(state.covariance), 1e-300)
         return np.maximum(1 - np.cumsum(reductions, axis=0) / now, 1e-12)
-
-
-def _corrected(belief: Belief, masks: Masks, residual: Floats, *, paired: bool) -> Belief:
-    """Correct the belief of the process by its residuals at later units.
-
-    ``masks (m, d)`` are all units asked, in order, and ``residual (m − PROCESS_UNITS, k)`` the
-    outputs of the later ones less what the process predicted.
-    """
-    d, k = belief.mean.shape
-    layers = strata(d, paired=paired)
-    stratum = layers.index(masks)
-    first, later = stratum[:PROCESS_UNITS], stratum[PROCESS_UNITS:]
-    early = np.bincount(first, minlength=len(layers.count)) / layers.count
-    # The process fits its own units, so residuals count for the rest of a stratum only; a stratum
-    # that was asked in full takes part with zeros.
-    done = np.flatnonzero(early[first] >= 1)
-    units = np.concatenate([masks[done], masks[PROCESS_UNITS:]])
-    r = np.concatenate([np.zeros((len(done), k)), (1 - early[later])[:, None] * residual])
-    zero = np.zeros(k)
-    geometry = Geometry.of(units, paired=paired, uniform=True)
-    found = ShapleyPosterior(geometry, r, -r if paired else None, zero, zero)
-    mean, scale = np.empty((d, k)), np.empty((d, d, k))
-    for j in range(k):  # precision-weighted: C of the process, V of the correction
-        C, V = belief.scale[:, :, j], found.scale_matrix[:, :, j]
-        gain = C @ np.linalg.pinv(C + V, hermitian=True)
-        mean[:, j] = belief.mean[:, j] + gain @ found.mean[:, j]
-        scale[:, :, j] = C - gain @ C
-        mean[:, j] += (belief.mean[:, j].sum() - mean[:, j].sum()) / d
-    i = np.arange(d)
-    scale[i, i] = np.maximum(scale[i, i], 0.0)
-    return Belief(mean, (scale + scale.swapaxes(0, 1)) / 2, belief.dof)
 
 
 class Switch:
