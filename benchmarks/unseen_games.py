@@ -113,7 +113,7 @@ ENUMERATED: dict[str, tuple[Rows, Any, str]] = {
     ),
     "network, numbers": (
         some(diabetes, 0, 8),
-        scaled(MLPRegressor((20,), max_iter=3000, random_state=1)),
+        scaled(MLPRegressor(hidden_layer_sizes=(20,), max_iter=3000, random_state=1)),
         "predict",
     ),
     "5 neighbours, numbers": (
@@ -250,11 +250,10 @@ def network_of_chance(rng: np.random.Generator, Z: np.ndarray) -> np.ndarray:
     return np.asarray(hidden @ rng.normal(size=12))
 
 
-def cut_of_graph(rng: np.random.Generator, Z: np.ndarray) -> np.ndarray:
-    """Total weight of the edges between present and absent players."""
-    d = Z.shape[1]
-    w = np.triu(rng.exponential(size=(d, d)) * (rng.random((d, d)) < 0.3), 1)
-    return np.asarray(np.einsum("ni,ij,nj->n", Z, w, 1 - Z) + np.einsum("ni,ij,nj->n", 1 - Z, w, Z))
+def cover(rng: np.random.Generator, Z: np.ndarray) -> np.ndarray:
+    """Total worth of the thirty items that at least one player present has."""
+    has = rng.random((Z.shape[1], 30)) < 0.15
+    return np.asarray((Z @ has > 0) @ rng.exponential(size=30))
 
 
 def best_of_sums(rng: np.random.Generator, Z: np.ndarray) -> np.ndarray:
@@ -295,7 +294,7 @@ def airport(rng: np.random.Generator, Z: np.ndarray) -> np.ndarray:
 
 FORMULAS: dict[str, tuple[int, Callable[[np.random.Generator, np.ndarray], np.ndarray]]] = {
     "random network": (14, network_of_chance),
-    "cut of a graph": (14, cut_of_graph),
+    "set cover": (14, cover),
     "best of four sums": (10, best_of_sums),
     "knapsack": (12, knapsack),
     "majority and a sum": (12, majority),
