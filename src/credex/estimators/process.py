@@ -19,7 +19,7 @@ from credex.stopping import RelativeWidth, Width
 from credex.typing import Design as Rows
 from credex.typing import Floats, Weights
 
-__all__ = ["LOOK_AHEAD", "ProcessEstimator", "rows_to_go", "width_ratio"]
+__all__ = ["LOOK_AHEAD", "ProcessEstimator", "need_of", "rows_to_go", "width_ratio"]
 
 LOOK_AHEAD = 400
 """Units a forecast looks ahead before it extrapolates."""
@@ -101,8 +101,19 @@ class ProcessEstimator(Estimator):
             with self.context.lock:
                 masks = self.design.fresh_stream(h).take(int(min(LOOK_AHEAD, left))).design
             shares = state.shares_left(masks)
-        more = min(np.ceil(rows_to_go(ratio, shares, h.rows.n)), left)
-        return forecast_of(h, limits, level, (more, 0.6 * more, 1.5 * more))
+        more = np.ceil(rows_to_go(ratio, shares, h.rows.n))
+        return forecast_of(h, limits, level, need_of(more, h.rows.n, left))
+
+
+def need_of(more: float, n: int, left: float) -> tuple[float, float, float]:
+    """Queries needed (expected, low, high) if variances say ``more`` after ``n``, of those left.
+
+    Scales grow as errors are seen, and a run stops at a look. Need over ``more`` was 1.3 to 1.6 in
+    the median of 67 runs to widths of 0.5 and 0.2 mean |φ| from 200 queries on; on eight other
+    games (80 runs) the range holds 0.80 (focused), 0.88 (paired) and 0.96 (random masks).
+    """
+    high = 2.5 * more + n / 4 if more else 0.0
+    return min(1.3 * more, left), min(0.6 * more, left), min(high, left)
 
 
 def width_ratio(belief: Belief, limits: Width | RelativeWidth, level: float) -> Floats:

@@ -16,7 +16,7 @@ from credex.designs.samplers import Focused, Predictive, plan
 from credex.errors import InputError
 from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of
-from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, rows_to_go, width_ratio
+from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, need_of, rows_to_go, width_ratio
 from credex.estimators.residuals import Units, corrected, enough
 from credex.estimators.shapley import NO_REMAINDER, ShapleyEstimator, end_variance
 from credex.history import History
@@ -96,21 +96,27 @@ class CoalitionProcess(ProcessEstimator):
         scale[i, i] = np.maximum(scale[i, i], 1e-3 * g.scale[i, i])
         return Belief(mean, scale, g.dof)
 
-    def belief(self, h: History) -> tuple[Belief, bool]:
-        """Belief about the importances, and whether later units corrected the process."""
+    def is_corrected(self, h: History) -> bool:
+        """Whether later units correct the process."""
+        later = len(self.points(h)[0]) - self.n_ends - PROCESS_UNITS
+        return self.gp(h).state is not None and h.rows.n > self.max_rows and enough(later, self.d)
+
+    def belief(self, h: History) -> Belief:
+        """Belief about the importances, corrected by later units, with what none could show."""
         belief, state = self.process_belief(h), self.gp(h).state
-        if state is None or h.rows.n <= self.max_rows:
-            return belief, False
-        masks, y = self.points(h)
-        masks, y = masks[self.n_ends :], y[self.n_ends :]
-        if not enough(len(masks) - PROCESS_UNITS, self.d):
-            return belief, False
-        if self._corrected is None or self._corrected[0] != h.rows.n:
-            residual = np.zeros_like(y)
-            residual[PROCESS_UNITS:] = y[PROCESS_UNITS:] - state.predict(masks[PROCESS_UNITS:])
-            units = Units(masks, y, residual, PROCESS_UNITS, self.design.paired)
-            self._corrected = h.rows.n, corrected(belief, state, units, looks=self.sequential)
-        return self._corrected[1], True
+        if state is not None and self.is_corrected(h):
+            if self._corrected is None or self._corrected[0] != h.rows.n:
+                masks, y = self.points(h)
+                masks, y = masks[self.n_ends :], y[self.n_ends :]
+                residual = np.zeros_like(y)
+                residual[PROCESS_UNITS:] = y[PROCESS_UNITS:] - state.predict(masks[PROCESS_UNITS:])
+                units = Units(masks, y, residual, PROCESS_UNITS, self.design.paired)
+                self._corrected = h.rows.n, corrected(belief, state, units, looks=self.sequential)
+            belief = self._corrected[1]
+        if self.options.noisy:
+            return nonzero_width(belief, np.asarray(h.full))
+        p = self.regression.posterior(h)
+        return self.with_unseen(belief, p, h) if isinstance(p, ShapleyPosterior) else belief
 
     def fit(self, h: History) -> Estimate | None:
         """Fit the history."""
@@ -120,16 +126,12 @@ class CoalitionProcess(ProcessEstimator):
             return whole
         if h.rows.n < 2:
             return None
-        belief, corrected = self.belief(h)
-        notes: tuple[str, ...] = ()
-        if corrected:
-            notes = (CONTROL_VARIATE.format(n=self.max_rows),)
+        belief, notes = self.belief(h), tuple[str, ...]()
+        if self.is_corrected(h):
+            notes += (CONTROL_VARIATE.format(n=self.max_rows),)
         p = self.regression.posterior(h)
-        if isinstance(p, ShapleyPosterior) and not self.options.noisy:
-            belief = self.with_unseen(belief, p, h)
-            notes += (NO_REMAINDER,) if p.unseen.any() else ()
-        if self.options.noisy:
-            belief = nonzero_width(belief, h.full)
+        if isinstance(p, ShapleyPosterior) and not self.options.noisy and p.unseen.any():
+            notes += (NO_REMAINDER,)
         masks, y, complement, _ = self.regression.units(h)
         layers = strata(self.d, paired=self.design.paired)
         w = layers.weigh(layers.index(masks))[0]
@@ -172,7 +174,7 @@ class CoalitionProcess(ProcessEstimator):
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
         """See how far the next coalitions shrink the widths."""
         ahead = h.rows.n < self.max_rows
-        return self.forecast_singles(h, self.belief(h)[0], limits, level, look_ahead=ahead)
+        return self.forecast_singles(h, self.belief(h), limits, level, look_ahead=ahead)
 
 
 class PairProcess(CoalitionProcess):
@@ -208,23 +210,25 @@ class PairProcess(CoalitionProcess):
         return self.gp(h).belief
 
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """Plan further focused pairs and see how far they shrink the widths."""
-        state, more = self.gp(h).state, 0.0
+        """See how far the next pairs shrink the widths; focused ones are planned."""
+        state, more, left = self.gp(h).state, 0.0, self.design.unasked(h)
         if state is not None:
-            ratio, left = width_ratio(self.belief(h)[0], limits, level), self.design.unasked(h)
-            shares = np.empty((0, self.d))
+            ratio, shares = width_ratio(self.belief(h), limits, level), np.empty((0, self.d))
             if h.rows.n < self.max_rows and np.any(ratio > 1):
                 shares = self._shares_left(h, state, left)
-            more = min(rows_to_go(ratio, shares, h.rows.n, unit=2), left)
-        return forecast_of(h, limits, level, (more, 0.7 * more, 1.5 * more))
+            more = rows_to_go(ratio, shares, h.rows.n, unit=2)
+        return forecast_of(h, limits, level, need_of(more, h.rows.n, left))
 
     def _shares_left(self, h: History, state: Conditioned, left: float) -> Floats:
-        """Shares ``(m, d)`` of the variances that the next focused pairs leave."""
+        """Shares ``(m, d)`` of the variances that the next pairs leave, random or focused."""
         # a run goes no further than three times what it has before it looks again
         ahead = min(LOOK_AHEAD, max(h.rows.n // 2, 8)) if self.sequential else LOOK_AHEAD
+        ahead *= 2 if self.design.uniform else 4  # of focused pairs half are passed over
         with self.context.lock:
-            units = self.design.fresh_stream(h).take(int(min(4 * ahead, left))).design[0::2]
-        _, reductions = plan(state, units, ahead)
+            units = self.design.fresh_stream(h).take(int(min(ahead, left))).design[0::2]
+        if self.design.uniform:
+            return state.shares_left(units)
+        _, reductions = plan(state, units, ahead // 4)
         now = np.maximum(np.diag(state.covariance), 1e-300)
         return np.maximum(1 - np.cumsum(reductions, axis=0) / now, 1e-12)
 
