@@ -110,7 +110,7 @@ def need_of(more: float, n: int, left: float) -> tuple[float, float, float]:
 
     Scales grow as errors are seen, and a run stops at a look. Need over ``more`` was 1.3 to 1.6 in
     the median of 67 runs to widths of 0.5 and 0.2 mean |φ| from 200 queries on; on eight other
-    games (80 runs) the range holds 0.80 (focused), 0.88 (paired) and 0.96 (random masks).
+    games (80 runs) the range holds 0.85 (focused), 0.79 (paired) and 0.96 (random masks).
     """
     high = 2.5 * more + n / 4 if more else 0.0
     return min(1.3 * more, left), min(0.6 * more, left), min(high, left)
