@@ -14,7 +14,7 @@ import numpy as np
 from credex.auto import DEAR_LOOK
 from credex.blackbox import BlackBox
 from credex.designs.design import LOGIT_CLIP, Context, Design
-from credex.designs.samplers import Sampler, check_still_random, resolve_sampler
+from credex.designs.samplers import Focused, Sampler, check_still_random, resolve_sampler
 from credex.domains import Domain, Neighbourhood, Tabular
 from credex.errors import InputError
 from credex.estimators.base import Estimate, Estimator
@@ -288,6 +288,7 @@ class ExplainerBase(ABC):
             "model": self._model_name,
             "seed": int(options.seed),
             "sampler": design.options.sampler_name,
+            "paired": bool(design.options.sampler.paired),
             "cohort": cohort,
             "limits": limits,
             "options": options.stored(),
@@ -356,8 +357,9 @@ class ExplainerBase(ABC):
         if e.method != self.method or (names is not None and e.names != tuple(names)):
             msg = f"this explanation is a {e.method} of other features; it cannot be continued"
             raise InputError(msg)
+        adapts = isinstance(self._sampler(options), Focused)  # pairs or not, as the run began
         for key, value in self._fingerprint(options).items():
-            if e.settings.get(key) != value:
+            if e.settings.get(key) != value and not (key == "paired" and adapts):
                 msg = f"this explanation was made with {key}={e.settings.get(key)!r}, "
                 msg += f"now it is {value!r}: what was asked does not fit"
                 raise InputError(msg)

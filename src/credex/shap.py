@@ -43,11 +43,6 @@ ENUMERATED_AT_ONCE = 256
 """Model rows up to which a run to a width asks every coalition on every background row."""
 
 
-FEW_QUERIES = 5
-"""Queries beside two for each feature from which pairs determine the importances with something to
-spare: d + 1 pairs, the empty and the full coalition and a repeat of f(x)."""
-
-
 class BayesSHAP(Explainer):
     """Shapley values with credible intervals (the paper's BayesSHAP).
 
@@ -121,17 +116,20 @@ class BayesSHAP(Explainer):
     def _in_singles(self, o: Options, goals: Goals, nb: Neighbourhood, h: History) -> Options:
         """Have the focused sampler ask single coalitions where queries are too few for pairs.
 
-        m pairs and f(x) − base are m + 1 equations for d importances, and two more tell how far an
-        additive function is off.
+        m pairs and f(x) − base are m + 1 equations for d importances; two more than d tell how far
+        an additive function is off. A run that is continued goes on as it began.
         """
         if not isinstance(o.sampler, Focused) or o.noisy:
             return o
-        z = h.rows.design() if h.rows.n else None
-        few = (goals.ceiling[0] or self._default_ceiling) < FEW_QUERIES + 2 * int(nb.active.sum())
-        if z is not None:  # go on as it began
-            n = len(z) // 2 * 2
-            few = not np.array_equal(z[0:n:2], ~z[1:n:2].astype(np.bool_))
-        return replace(o, sampler=replace(o.sampler, paired=False)) if few else o
+        if h.rows.n > 1:
+            n, z = h.rows.n // 2 * 2, h.rows.design().astype(np.bool_)
+            paired = np.array_equal(z[0:n:2], ~z[1:n:2])
+        else:
+            d, rows = int(nb.active.sum()), len(nb.background_weights)
+            ends = 1 + rows + (rows == 1)  # the empty and the full coalition, a repeat of f(x)
+            ceiling = goals.ceiling[0] or self._default_ceiling
+            paired = o.sampler.paired and ceiling >= ends + 2 * (d + 1) * rows
+        return replace(o, sampler=replace(o.sampler, paired=paired))
 
     def _as_published(
         self, nb: Neighbourhood, options: Options, history: History

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import credex as cx
+from credex.errors import InputError
 from tests.games import shapley, smooth_game, table_game
 
 D = 10
@@ -45,6 +46,21 @@ def test_it_goes_on_as_it_began():
     assert np.array_equal(asked(more)[: len(asked(few))], asked(few))
     begun = shap.explain(queries=40)
     assert in_pairs(asked(shap.refine(begun, queries=60)))
+
+
+@pytest.mark.parametrize("other", [{"posterior": "exact"}, {"sampler": "exhaustive"}])
+def test_single_coalitions_are_not_read_as_pairs(other):
+    few = explainer().explain(queries=20)
+    with pytest.raises(InputError, match="paired=False"):
+        explainer().refine(few, **other)
+
+
+def test_a_coalition_costs_as_many_queries_as_there_are_background_rows():
+    X = np.random.default_rng(0).normal(size=(20, 6))
+    shap = cx.BayesSHAP(lambda A: np.tanh(A.sum(axis=1)), X, posterior="gp", sampler="focused")
+    x = np.ones(6)
+    assert not in_pairs(asked(shap.explain(x, queries=21 + 13 * 20)))  # 6 pairs and one more
+    assert in_pairs(asked(shap.explain(x, queries=21 + 14 * 20)))
 
 
 def test_saved_runs_go_on_as_well(tmp_path):

@@ -118,3 +118,38 @@ def test_everything_asked_is_exact(early):
         )
         assert e.stop_reason == "exact"
         np.testing.assert_allclose(e.mean, shapley(table), atol=1e-9)
+
+
+def test_later_units_count_if_the_first_ones_are_additive(early):
+    """A rule that no unit of the process shows was missed at an interval of rounding errors."""
+    w = np.random.default_rng(0).normal(size=14)
+    rule = np.array([True] * 4 + [False] * 4)
+
+    def v(z):
+        return z @ w + 3.0 * np.all(z[:, :8] == rule, axis=1)
+
+    for seed in range(6):
+        e = cx.BayesSHAP(v, cx.Masks(14), posterior="gp").explain(queries=3000, seed=seed)
+        shown = np.all(e.history.rows.design()[:, :8] == rule, axis=1)
+        if shown[200:].any() and not shown[:200].any():
+            break
+    else:
+        pytest.fail("no seed has the rule among the later units only")
+    phi = w + 3.0 * np.where(np.arange(14) < 4, 1 / 4, -1 / 4) / 70 * (np.arange(14) < 8)
+    assert e.interval(0.999).covers(phi).all()
+    assert e.interval().width.min() > 1e-3
+
+
+def test_forecasts_of_additive_games_are_not_zero():
+    w = np.random.default_rng(0).normal(size=12)
+    shap = cx.BayesSHAP(lambda z: z @ w, cx.Masks(12), posterior="gp")
+    f = shap.forecast(width=0.02, seed_queries=100)
+    assert f.asked.interval().width.max() > 0.02
+    assert f.queries > 100
+
+
+def test_forecasts_speak_of_the_run_that_will_stop():
+    table = smooth_game(12, 3)
+    shap = cx.BayesSHAP(table_game(table), cx.Masks(12), posterior="gp", sampler="paired")
+    fixed = shap.explain(queries=100).interval().width.max()
+    assert shap.forecast(width=1.01 * fixed, seed_queries=100).queries > 0

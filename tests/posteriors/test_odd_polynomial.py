@@ -72,3 +72,11 @@ def test_noise_has_no_terms():
     rng = np.random.default_rng(0)
     found = [len(OddPolynomial.fit(masks, rng.normal(size=500)).terms) for _ in range(40)]
     assert np.mean(found) < 0.8
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
+def test_outputs_may_exceed_single_precision(scale):
+    g, phi = polynomial(12, {(1, 4, 7)}, 3)
+    masks = units(12, 300)
+    p = OddPolynomial.fit(masks, scale * g(masks))
+    np.testing.assert_allclose(p.shapley / scale, phi, atol=1e-10)

@@ -58,6 +58,20 @@ def test_no_run_stops_sure_and_wrong(sampler):
 
 
 @pytest.mark.parametrize("sampler", ["paired", "focused"])
+def test_what_the_process_fits_without_a_remainder_is_not_certain(sampler):
+    """A function of the size is exact; a rule that was not asked was then missed by 300 widths."""
+    Z = all_masks(D)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        chosen, pattern = rng.choice(D, 6, replace=False), rng.random(6) < 0.5
+        v = 3.0 * np.sqrt(Z.sum(axis=1)) + np.all(Z[:, chosen] == pattern, axis=1)
+        e = cx.BayesSHAP(
+            lambda z, v=v: v[index_of(z)], cx.Masks(D), posterior="gp", sampler=sampler
+        ).explain(queries=100, seed=seed)
+        assert np.all(np.abs(e.mean - exact_shapley(v)) <= 2 * e.interval().width)
+
+
+@pytest.mark.parametrize("sampler", ["paired", "focused"])
 def test_votes_with_a_small_smooth_part_are_votes(sampler):
     rng = np.random.default_rng(1)
     tables = [vote(rng) for _ in range(30)]

@@ -34,7 +34,7 @@ class ProcessEstimator(Estimator):
     def __init__(self, design: Design) -> None:
         super().__init__(design)
         self.kernel: Kernel | None = None
-        self._last: tuple[float, ProcessPosterior] | None = None
+        self._last: tuple[tuple[float, bool], ProcessPosterior] | None = None
         self._prior_variances = self.prior.eases(self.d)
 
     @abstractmethod
@@ -62,8 +62,8 @@ class ProcessEstimator(Estimator):
 
     def gp(self, h: History) -> ProcessPosterior:
         """Return the process of this history; within a run the search starts at the last kernel."""
-        n = min(h.rows.n, self.max_rows)
-        if self._last is None or self._last[0] != n:
+        key = min(h.rows.n, self.max_rows), self.sequential
+        if self._last is None or self._last[0] != key:
             fitted = ProcessPosterior.fit(
                 self.observations(h),
                 start=self.kernel if self.sequential else None,
@@ -71,7 +71,7 @@ class ProcessEstimator(Estimator):
                 noise=self.noise(h),
                 parts=self._last[1].parts if self.sequential and self._last else (),
             )
-            self._last, self.kernel = (n, fitted), fitted.kernel
+            self._last, self.kernel = (key, fitted), fitted.kernel
         return self._last[1]
 
     def misfit(self, y: Floats, fitted: Floats, w: Weights) -> tuple[ErrorPosterior, Floats]:
@@ -108,12 +108,13 @@ class ProcessEstimator(Estimator):
 def need_of(more: float, n: int, left: float) -> tuple[float, float, float]:
     """Queries needed (expected, low, high) if variances say ``more`` after ``n``, of those left.
 
-    Scales grow as errors are seen, and a run stops at a look. Need over ``more`` was 1.3 to 1.6 in
-    the median of 67 runs to widths of 0.5 and 0.2 mean |φ| from 200 queries on; on eight other
-    games (80 runs) the range holds 0.85 (focused), 0.79 (paired) and 0.96 (random masks).
+    Scales change as errors are seen, and a run stops at a look. From 200 queries to widths of 0.5
+    and 0.2 mean |φ|, the range was chosen on nine games (0.86 to 1.0 of 84 runs inside); on eight
+    others it holds 0.89 (focused), 0.83 (paired) and 0.97 (random masks) of 93 runs; the need is
+    1.00 to 1.05 of ``more`` in the median.
     """
-    high = 2.5 * more + n / 4 if more else 0.0
-    return min(1.3 * more, left), min(0.6 * more, left), min(high, left)
+    high = 2.0 * more + n / 4 if more else 0.0
+    return min(more, left), min(0.3 * more, left), min(high, left)
 
 
 def width_ratio(belief: Belief, limits: Width | RelativeWidth, level: float) -> Floats:

@@ -23,7 +23,7 @@ from credex.history import History
 from credex.posteriors import Belief, ShapleyPosterior
 from credex.posteriors.functionals import Functional
 from credex.posteriors.mask_functionals import ShapleyFromCoalitions, ShapleyFromPairs
-from credex.posteriors.process import Conditioned, Observations, fit_kernel
+from credex.posteriors.process import MIN_DOF, Conditioned, Observations, fit_kernel
 from credex.posteriors.shapley import PSEUDO_OBSERVATIONS, strata
 from credex.stopping import RelativeWidth, Width
 from credex.typing import Floats, Masks
@@ -32,6 +32,11 @@ __all__ = ["CoalitionProcess", "PairProcess", "Switch"]
 
 QUICK_STEPS = 15
 """Steps of the hyper-parameter search between batches; the last fit takes as many as it needs."""
+
+NOTHING_LEFT = 1e-3
+"""A process whose left-out errors are below this share of the regression's residuals (root mean
+squares) fits without a remainder: a function of the coalition's size, for example, up to the jitter
+of the kernel matrix."""
 
 CONTROL_VARIATE = (
     "Gaussian process on the first {n:,} queries, then a regression on what it leaves (a control "
@@ -53,7 +58,7 @@ class CoalitionProcess(ProcessEstimator):
             raise InputError("features= and background_uncertainty= need posterior='linear'")
         self.regression = ShapleyEstimator(design)
         self.max_rows = np.inf if self.options.noisy else PROCESS_UNITS * design.unit
-        self._corrected: tuple[int, Belief] | None = None
+        self._corrected: tuple[tuple[int, bool], Belief] | None = None
 
     @property
     def minimum(self) -> int:
@@ -105,18 +110,26 @@ class CoalitionProcess(ProcessEstimator):
         """Belief about the importances, corrected by later units, with what none could show."""
         belief, state = self.process_belief(h), self.gp(h).state
         if state is not None and self.is_corrected(h):
-            if self._corrected is None or self._corrected[0] != h.rows.n:
+            key = h.rows.n, self.sequential
+            if self._corrected is None or self._corrected[0] != key:
                 masks, y = self.points(h)
                 masks, y = masks[self.n_ends :], y[self.n_ends :]
                 residual = np.zeros_like(y)
                 residual[PROCESS_UNITS:] = y[PROCESS_UNITS:] - state.predict(masks[PROCESS_UNITS:])
                 units = Units(masks, y, residual, PROCESS_UNITS, self.design.paired)
-                self._corrected = h.rows.n, corrected(belief, state, units, looks=self.sequential)
+                found = corrected(belief, state, units, looks=self.sequential)
+                i = range(self.d)
+                found.scale[i, i] = np.maximum(found.scale[i, i], state.data.rounding)
+                self._corrected = key, found
             belief = self._corrected[1]
         if self.options.noisy:
             return nonzero_width(belief, np.asarray(h.full))
         p = self.regression.posterior(h)
-        return self.with_unseen(belief, p, h) if isinstance(p, ShapleyPosterior) else belief
+        if not isinstance(p, ShapleyPosterior):
+            return belief
+        if state is None and h.rows.n > self.max_rows and not p.unseen.any():
+            return p.belief  # additive as far as the process goes, but not beyond
+        return self.with_unseen(belief, p, h)
 
     def fit(self, h: History) -> Estimate | None:
         """Fit the history."""
@@ -146,19 +159,24 @@ class CoalitionProcess(ProcessEstimator):
 
         What the process knows beyond the regression ``p`` rests on few units if few of its errors
         are large: of m units that are worth m', half a one more than of m equal ones may yet be
-        unlike the others.
+        unlike the others. If the process leaves next to nothing of what the regression leaves, half
+        a unit may be unlike all that were asked.
         """
         scale, g, i = belief.scale + p.geometry.v[:, :, None] * p.unseen, self.gp(h), range(self.d)
         if g.state is not None and g.few_rows is not None:
             variance = np.minimum(p.scale_matrix[i, i], g.state.prior_variance)
-            scale[i, i] += PSEUDO_OBSERVATIONS * g.few_rows * variance
+            nothing_left = g.remainder <= NOTHING_LEFT**2 * np.square(p.residual).mean(axis=0)
+            share = np.maximum(g.few_rows, nothing_left / len(p.y))
+            scale[i, i] += PSEUDO_OBSERVATIONS * share * variance
+            if nothing_left.any():  # a guess at the size of what may be missed
+                belief = replace(belief, dof=min(belief.dof, MIN_DOF))
         return replace(belief, scale=scale)
 
     def predictive(self, h: History) -> Predictive | None:
         """Return the conditioned process, after a quick fit if values came in since."""
         if h.rows.n >= self.max_rows:
             return None
-        if self._last is not None and self._last[0] == h.rows.n and self._last[1].state is not None:
+        if self._last is not None and self._last[0][0] == h.rows.n and self._last[1].state:
             return self._last[1].state
         data = self.observations(h)
         kernel = fit_kernel(data, start=self.kernel, max_iter=QUICK_STEPS)
@@ -211,12 +229,11 @@ class PairProcess(CoalitionProcess):
 
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
         """See how far the next pairs shrink the widths; focused ones are planned."""
-        state, more, left = self.gp(h).state, 0.0, self.design.unasked(h)
-        if state is not None:
-            ratio, shares = width_ratio(self.belief(h), limits, level), np.empty((0, self.d))
-            if h.rows.n < self.max_rows and np.any(ratio > 1):
-                shares = self._shares_left(h, state, left)
-            more = rows_to_go(ratio, shares, h.rows.n, unit=2)
+        state, left = self.gp(h).state, self.design.unasked(h)
+        ratio, shares = width_ratio(self.belief(h), limits, level), np.empty((0, self.d))
+        if state is not None and h.rows.n < self.max_rows and np.any(ratio > 1):
+            shares = self._shares_left(h, state, left)
+        more = rows_to_go(ratio, shares, h.rows.n, unit=2)
         return forecast_of(h, limits, level, need_of(more, h.rows.n, left))
 
     def _shares_left(self, h: History, state: Conditioned, left: float) -> Floats:

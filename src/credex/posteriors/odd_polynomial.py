@@ -131,7 +131,10 @@ def _chosen(s: Floats, base: Floats, y: Floats) -> tuple[list[Term], Floats]:
 def _pool(s: Floats, r: Floats, known: set[Term], last: list[Term]) -> list[Term]:
     """Terms that correlate most with the remainder: of order three, and beyond the ``last``."""
     d, size = s.shape[1], max(POOL, s.shape[1])
-    single, rest = s.astype(np.float32), r.astype(np.float32)
+    largest = max(
+        float(np.abs(r).max()), np.finfo(float).tiny
+    )  # outputs may exceed single precision
+    single, rest = s.astype(np.float32), (r / largest).astype(np.float32)
     found = [_screened(single, rest, (i,), range(i + 1, d)) for i in range(d - 2)]
     found += [_screened(single, rest, t, range(d)) for t in last]
     score = np.concatenate([f.score for f in found])

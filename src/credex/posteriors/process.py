@@ -257,6 +257,7 @@ class ProcessPosterior:
     state: Conditioned | None  # the conditioned process; None if the rows are exactly additive
     parts: tuple[Kernel, ...] = ()  # kernels that judged the rows, for a warm start
     few_rows: Floats | None = None  # (k,) 1/m' - 1/m for m rows that are worth m'
+    remainder: Floats | float = 0.0  # (k,) mean square of the left-out residuals
 
     @classmethod
     def fit(
@@ -294,11 +295,12 @@ class ProcessPosterior:
         """Posterior given the kernel."""
         f, data, noisy = state.functional, state.data, state.kernel.noisy
         d, i = f.d, np.arange(f.d)
-        mean, C, few_rows = state.mean, state.covariance[-d:, -d:], None
+        mean, C, few_rows, remainder = state.mean, state.covariance[-d:, -d:], None, np.zeros(1)
         if f.rule is None:
             crossed = CrossFit.of(data, parts, noise)
-            r, v = state.left_out()
-            sigma2 = (r[f.n_ends :] ** 2 / v[f.n_ends :, None]).mean(0) * crossed.squares.mean(0)
+            r, v = (a[f.n_ends :] for a in state.left_out())
+            sigma2 = (r**2 / v[:, None]).mean(0) * crossed.squares.mean(0)
+            remainder = (r**2).mean(0)
             scale = C[:, :, None] * sigma2 + crossed.spread
             rows = kurtosis_rows(np.sqrt(crossed.squares))
             few_rows, dof = 1 / rows - (not looks) / len(crossed.squares), 1 + float(rows.min()) / 3
@@ -319,7 +321,7 @@ class ProcessPosterior:
         if looks:
             scale = scale * LOOKS**2
         scale[i, i] = np.maximum(scale[i, i], data.rounding)
-        return cls(*data.restore(mean), scale, dof, state.kernel, state, parts, few_rows)
+        return cls(*data.restore(mean), scale, dof, state.kernel, state, parts, few_rows, remainder)
 
     @property
     def belief(self) -> Belief:
