@@ -78,7 +78,7 @@ class Explainer(LossMethods):
         queue = self._queue(opts)
         run = self._begin(Case(x, cohort), goals, opts, queue)
         *_, last = states(run, queue)
-        run.estimator.sequential = True  # the run to the width will look on the way
+        run.estimator.forecasting = True
         found = run.estimator.forecast(run.history, limits, opts.level)
         if found is None:
             msg = f"{seed_queries} seed queries are too few for a forecast"

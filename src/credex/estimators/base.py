@@ -107,6 +107,8 @@ class Estimator(ABC):
         self.prior = prior if self.all_active else prior.only(self.active)
         self.sequential = False
         """Whether the run may stop at any of several looks; set by the run."""
+        self.forecasting = False
+        """Whether a run that will look on the way is forecast; set by `Explainer.forecast`."""
 
     @property
     @abstractmethod

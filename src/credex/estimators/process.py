@@ -60,14 +60,19 @@ class ProcessEstimator(Estimator):
         del h
         return None
 
+    @property
+    def may_stop(self) -> bool:
+        """Whether widths have to hold at every look."""
+        return self.sequential or self.forecasting
+
     def gp(self, h: History) -> ProcessPosterior:
         """Return the process of this history; within a run the search starts at the last kernel."""
-        key = min(h.rows.n, self.max_rows), self.sequential
+        key = min(h.rows.n, self.max_rows), self.may_stop
         if self._last is None or self._last[0] != key:
             fitted = ProcessPosterior.fit(
                 self.observations(h),
                 start=self.kernel if self.sequential else None,
-                looks=self.sequential,
+                looks=self.may_stop,
                 noise=self.noise(h),
                 parts=self._last[1].parts if self.sequential and self._last else (),
             )
@@ -108,13 +113,11 @@ class ProcessEstimator(Estimator):
 def need_of(more: float, n: int, left: float) -> tuple[float, float, float]:
     """Queries needed (expected, low, high) if variances say ``more`` after ``n``, of those left.
 
-    Scales change as errors are seen, and a run stops at a look. From 200 queries to widths of 0.5
-    and 0.2 mean |φ|, the range was chosen on nine games (0.86 to 1.0 of 84 runs inside); on eight
-    others it holds 0.89 (focused), 0.83 (paired) and 0.97 (random masks) of 93 runs; the need is
-    1.00 to 1.05 of ``more`` in the median.
+    Scales change as errors are seen, and a run stops at a look. The range was chosen on nine games,
+    from 200 queries to widths of 0.5 and 0.2 mean |φ|; docs/method.md has what it holds on others.
     """
     high = 2.0 * more + n / 4 if more else 0.0
-    return min(more, left), min(0.3 * more, left), min(high, left)
+    return min(more, left), min(0.5 * more, left), min(high, left)
 
 
 def width_ratio(belief: Belief, limits: Width | RelativeWidth, level: float) -> Floats:
@@ -127,10 +130,10 @@ def width_ratio(belief: Belief, limits: Width | RelativeWidth, level: float) -> 
 def rows_to_go(ratio: Floats, shares: Floats, n: int, unit: int = 1) -> float:
     """Rows, after n, until widths that are ``ratio (d, k)`` of those allowed are narrow enough.
 
-    The next units, of ``unit`` rows each, leave ``shares (m, d)`` of the variances. Beyond them
-    widths are taken to fall with the root of the rows.
+    The next units, of ``unit`` rows each, leave ``shares (m, d)`` or ``(m, d, k)`` of the
+    variances. Beyond them widths are taken to fall with the root of the rows.
     """
-    later = np.sqrt(shares)[:, :, None] * ratio
+    later = np.sqrt(shares if shares.ndim == 3 else shares[:, :, None]) * ratio
     met = np.all(later <= 1, axis=(1, 2))
     if met.any():
         return float(unit * (np.argmax(met) + 1))

@@ -106,30 +106,32 @@ class CoalitionProcess(ProcessEstimator):
         later = len(self.points(h)[0]) - self.n_ends - PROCESS_UNITS
         return self.gp(h).state is not None and h.rows.n > self.max_rows and enough(later, self.d)
 
-    def belief(self, h: History) -> Belief:
-        """Belief about the importances, corrected by later units, with what none could show."""
+    def known(self, h: History) -> Belief:
+        """Belief about the importances by what was asked, corrected by later units."""
         belief, state = self.process_belief(h), self.gp(h).state
         if state is not None and self.is_corrected(h):
-            key = h.rows.n, self.sequential
+            key = h.rows.n, self.may_stop
             if self._corrected is None or self._corrected[0] != key:
                 masks, y = self.points(h)
                 masks, y = masks[self.n_ends :], y[self.n_ends :]
                 residual = np.zeros_like(y)
                 residual[PROCESS_UNITS:] = y[PROCESS_UNITS:] - state.predict(masks[PROCESS_UNITS:])
                 units = Units(masks, y, residual, PROCESS_UNITS, self.design.paired)
-                found = corrected(belief, state, units, looks=self.sequential)
+                found = corrected(belief, state, units, looks=self.may_stop)
                 i = range(self.d)
                 found.scale[i, i] = np.maximum(found.scale[i, i], state.data.rounding)
                 self._corrected = key, found
             belief = self._corrected[1]
-        if self.options.noisy:
-            return nonzero_width(belief, np.asarray(h.full))
+        return nonzero_width(belief, np.asarray(h.full)) if self.options.noisy else belief
+
+    def belief(self, h: History) -> Belief:
+        """Belief about the importances, with what no unit asked could show."""
         p = self.regression.posterior(h)
-        if not isinstance(p, ShapleyPosterior):
-            return belief
-        if state is None and h.rows.n > self.max_rows and not p.unseen.any():
+        if self.options.noisy or not isinstance(p, ShapleyPosterior):
+            return self.known(h)
+        if self.gp(h).state is None and h.rows.n > self.max_rows and not p.unseen.any():
             return p.belief  # additive as far as the process goes, but not beyond
-        return self.with_unseen(belief, p, h)
+        return self.with_unseen(self.known(h), p, h)
 
     def fit(self, h: History) -> Estimate | None:
         """Fit the history."""
@@ -165,7 +167,8 @@ class CoalitionProcess(ProcessEstimator):
         scale, g, i = belief.scale + p.geometry.v[:, :, None] * p.unseen, self.gp(h), range(self.d)
         if g.state is not None and g.few_rows is not None:
             variance = np.minimum(p.scale_matrix[i, i], g.state.prior_variance)
-            nothing_left = g.remainder <= NOTHING_LEFT**2 * np.square(p.residual).mean(axis=0)
+            misfit = np.square(p.residual).mean(axis=0)
+            nothing_left = (misfit > 0) & (g.remainder <= NOTHING_LEFT**2 * misfit)
             share = np.maximum(g.few_rows, nothing_left / len(p.y))
             scale[i, i] += PSEUDO_OBSERVATIONS * share * variance
             if nothing_left.any():  # a guess at the size of what may be missed
@@ -190,9 +193,45 @@ class CoalitionProcess(ProcessEstimator):
         return None if h.rows.n < 2 else self.look_ahead(h, limits, level)
 
     def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """See how far the next coalitions shrink the widths."""
-        ahead = h.rows.n < self.max_rows
-        return self.forecast_singles(h, self.belief(h), limits, level, look_ahead=ahead)
+        """See how far the next units shrink the widths; focused ones are planned."""
+        state, left = self.gp(h).state, self.design.unasked(h)
+        ratio, shares = width_ratio(self.belief(h), limits, level), np.empty((0, self.d))
+        if np.any(ratio > 1) and left >= self.design.unit:
+            if state is not None and h.rows.n < self.max_rows:
+                shares = self._shares_left(h, state, left)
+            shares = self._shares_with_unseen(h, shares)
+        more = rows_to_go(ratio, shares, h.rows.n, unit=self.design.unit)
+        return forecast_of(h, limits, level, need_of(np.ceil(more), h.rows.n, left))
+
+    def _shares_left(self, h: History, state: Conditioned, left: float) -> Floats:
+        """Shares ``(m, d)`` of the variances that the next units leave, random or focused."""
+        ahead, unit = LOOK_AHEAD, self.design.unit
+        if self.sequential:  # a run goes no further than three times what it has before it looks
+            ahead = min(ahead, max(h.rows.n // unit, 8))
+        of = ahead if self.design.uniform else 2 * ahead  # of focused ones half are passed over
+        with self.context.lock:
+            units = self.design.fresh_stream(h).take(int(min(unit * of, left))).design[::unit]
+        if self.design.uniform:
+            return state.shares_left(units)
+        _, reductions = plan(state, units, ahead)
+        now = np.maximum(np.diag(state.covariance), 1e-300)
+        return np.maximum(1 - np.cumsum(reductions, axis=0) / now, 1e-12)
+
+    def _shares_with_unseen(self, h: History, shares: Floats) -> Floats:
+        """Shares ``(m, d, k)`` of all variances, given those ``(m, d)`` of the process.
+
+        What no unit could show is half a unit's share, 1/m, of the variance of the regression,
+        which falls with its spare units.
+        """
+        p = self.regression.posterior(h)
+        if self.options.noisy or not isinstance(p, ShapleyPosterior):
+            return shares[:, :, None]
+        known, total = self.known(h).deviation ** 2, self.belief(h).deviation ** 2
+        own = np.divide(known, total, out=np.ones_like(total), where=total > 0)  # (d, k)
+        m, spare = len(p.y), max(len(p.y) - p.geometry.n_parameters, 1.0)
+        more = np.arange(1, (len(shares) if self.gp(h).state else 10 * LOOK_AHEAD) + 1)
+        unseen = (spare / (spare + more) * m / (m + more))[:, None, None]
+        return (1 - own) * unseen + (own * shares[:, :, None] if len(shares) else own)
 
 
 class PairProcess(CoalitionProcess):
@@ -226,28 +265,6 @@ class PairProcess(CoalitionProcess):
     def process_belief(self, h: History) -> Belief:
         """Belief of the process alone."""
         return self.gp(h).belief
-
-    def look_ahead(self, h: History, limits: Width | RelativeWidth, level: float) -> Forecast:
-        """See how far the next pairs shrink the widths; focused ones are planned."""
-        state, left = self.gp(h).state, self.design.unasked(h)
-        ratio, shares = width_ratio(self.belief(h), limits, level), np.empty((0, self.d))
-        if state is not None and h.rows.n < self.max_rows and np.any(ratio > 1):
-            shares = self._shares_left(h, state, left)
-        more = rows_to_go(ratio, shares, h.rows.n, unit=2)
-        return forecast_of(h, limits, level, need_of(more, h.rows.n, left))
-
-    def _shares_left(self, h: History, state: Conditioned, left: float) -> Floats:
-        """Shares ``(m, d)`` of the variances that the next pairs leave, random or focused."""
-        # a run goes no further than three times what it has before it looks again
-        ahead = min(LOOK_AHEAD, max(h.rows.n // 2, 8)) if self.sequential else LOOK_AHEAD
-        ahead *= 2 if self.design.uniform else 4  # of focused pairs half are passed over
-        with self.context.lock:
-            units = self.design.fresh_stream(h).take(int(min(ahead, left))).design[0::2]
-        if self.design.uniform:
-            return state.shares_left(units)
-        _, reductions = plan(state, units, ahead // 4)
-        now = np.maximum(np.diag(state.covariance), 1e-300)
-        return np.maximum(1 - np.cumsum(reductions, axis=0) / now, 1e-12)
 
 
 class Switch:
