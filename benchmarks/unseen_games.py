@@ -461,8 +461,9 @@ def main() -> None:
         "kind; widths are geometric means over kinds. None of these kinds was looked at when the "
         "intervals were chosen (after a first look, fits without a remainder were made wider and "
         f"forecasts changed, for other reasons). Aimed at: pooled {BAND[0]}–{BAND[1]}, no kind "
-        f"below {LEAST}. Sure and wrong: converged, and a value more than {WRONG:g} widths "
-        "off. With four instances the coverage of one kind is known to about 0.03. Kind by kind, 95 % intervals, all "
+        f"below {LEAST}. Sure and wrong: converged, and a value more than {WRONG:g} widths off. "
+        "With four instances the coverage of one kind is known to about 0.03. Kind by kind, 95 % "
+        "intervals, all "
         "budgets:\n\n"
     )
     body += by_kind(cells)
