@@ -60,11 +60,13 @@ def test_a_run_that_goes_on_is_the_same_and_no_mask_is_asked_twice(early, sample
 
 @pytest.mark.parametrize("k", [1, 2])
 def test_few_interactions_of_odd_order_are_found_exactly(early, k):
-    """A linear part, three products of three signs and one of five: d = 14, 350 later pairs."""
+    """A linear part, three products of three signs, one of these and two more: 350 later pairs."""
     d, rng = 14, np.random.default_rng(3)
     masks = ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(bool)
     s = 2.0 * masks - 1
-    terms = [rng.choice(d, n, replace=False) for n in (3, 3, 3, 5)]
+    terms = [rng.choice(d, 3, replace=False) for _ in range(3)]
+    others = np.setdiff1d(np.arange(d), terms[0])
+    terms.append(np.concatenate([terms[0], rng.choice(others, 2, replace=False)]))
     parts = np.column_stack([s @ rng.normal(size=d), *(s[:, t].prod(axis=1) for t in terms)])
     table = parts @ rng.normal(size=(5, k))
     ex = cx.BayesSHAP(table_game(table), cx.Masks(d), posterior="gp")
