@@ -113,8 +113,8 @@ class ProcessEstimator(Estimator):
 def need_of(more: float, n: int, left: float) -> tuple[float, float, float]:
     """Queries needed (expected, low, high) if variances say ``more`` after ``n``, of those left.
 
-    Scales change as errors are seen, and a run stops at a look. The range was chosen on nine games,
-    from 200 queries to widths of 0.5 and 0.2 mean |φ|; docs/method.md has what it holds on others.
+    Scales change as errors are seen, and a run stops at a look. The range was chosen on 17 games,
+    from 200 queries to widths of 0.5 and 0.2 mean |φ|; docs/method.md has what it holds there.
     """
     high = 2.0 * more + n / 4 if more else 0.0
     return min(more, left), min(0.5 * more, left), min(high, left)

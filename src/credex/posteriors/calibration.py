@@ -11,7 +11,8 @@ three quarters of the rows, judge the quarter that they have not seen.
   much larger that mean is for rows that a kernel was not fitted to than for those that it was.
 * How far phi moves from one kernel to another is added (delete-a-group jackknife).
 * If few rows decide (errors of heavy tails), half a row may yet be unlike all others; and the
-  posterior is a Student-t with 1 + (sum of squares)²/(sum of fourth powers) degrees of freedom.
+  posterior is a Student-t with 1 + (sum of squares)²/(sum of fourth powers) degrees of freedom, at
+  most 1 + n/3 for n rows.
 
 Surrogates (BayesLIME) have leave-one-out residuals and an `IntervalRule` with these corrections:
 
@@ -41,7 +42,8 @@ intervals were 1.1 times as wide and no less often wrong."""
 
 LOOKS = 1.15
 """Stopping at a width favours runs whose scale came out small: without this factor 95 % intervals
-covered .936-.944 on the benchmark games, with it .953-.970."""
+covered .936-.944 on the benchmark games, with it .953-.970. Measured before Shapley values were
+cross-fitted, and not since."""
 
 
 @dataclass(frozen=True, slots=True)
