@@ -42,7 +42,8 @@ JUDGES = 300
 COMMON = 0.5
 """Every later unit teaches one process and judges the other, so that the errors of process and
 correction have a covariance, which is not known. This share of their parallel sum C(C + V)⁻¹V is
-added: on the games it was chosen on, 95 % intervals cover 0.945 without, 0.964 with it and 0.975 with all."""
+added: on the games it was chosen on, 95 % intervals cover 0.945 without, 0.964 with it and 0.975
+with all."""
 
 MIN_RESIDUALS = 60
 """Later units from which they are used; four for each feature, if that is more."""
