@@ -216,6 +216,15 @@ class CoalitionDesign(Design):
         """How often a noisy model is due the empty and the full coalition, given other queries."""
         return int(max(others // END_SHARE, others / (coalitions_of(self.d) - 2)))
 
+    def affords_repeat(self, ceiling: int) -> bool:
+        """Whether f(x) may be repeated: not if that leaves fewer pairs than players and one more.
+
+        So few queries are all needed for the importances; and not if the ceiling is just enough for
+        the whole game.
+        """
+        least = self.end_queries + self.repeat_cost + 2 * (self.d + 1) * self.query_cost
+        return ceiling >= least and super().affords_repeat(ceiling)
+
     # -- asking --------------------------------------------------------------------------------
 
     def ends_due(self, h: History, ceiling: int) -> int:

@@ -44,6 +44,7 @@ class Functional(ABC):
     bends = True  # whether the kernel has a bending direction
     scale_shift = 0.0  # added to the default prior mean of each log lambda_j
     scale_sd = 1.0  # prior standard deviation of each log lambda_j
+    tie = 0.0  # power of lambda_j that the variance of feature j's main effect grows with
     n_ends = 0  # first rows that are in every run
     rule: IntervalRule | None = None  # corrections of intervals; None: cross-fitted
 
@@ -84,7 +85,7 @@ class Functional(ABC):
 
     def _linear(self, kernel: Kernel) -> Floats:
         """(q, d) covariance of phi with the columns, under the linear part."""
-        return np.asarray((kernel.weights[1] / self.d) * (self.linear * kernel.ease))
+        return np.asarray((kernel.weights[1] / self.d) * (self.linear * kernel.linear_variances))
 
 
 class SurrogateOverPool(Functional):

@@ -9,7 +9,9 @@ tables x says where the perturbed row lies.
 
 * *product*: one length-scale 1/lambda_j per coordinate, and for masks a direction h = rho b along
   which the function may bend, as a sigmoid of a sum does.
-* *linear*: additive functions; e_j is feature j's relative prior variance.
+* *linear*: additive functions; e_j is feature j's relative prior variance. For Shapley values it
+  grows with lambda_j: a feature that takes no part in interactions has, as a rule, a small main
+  effect too, so that few rows tell which of many features matter.
 * *constant*: the level of the function.
 * *white*: roughness that no smooth kernel explains. It is part of the function, so that a game
   known everywhere has no uncertainty left, unless the kernel is ``noisy``.
@@ -36,6 +38,11 @@ JITTER = 1e-9
 
 MIN_LOG_RHO = -4.0
 """Lower bound of log rho, where bending is negligible: where a fit starts."""
+
+
+def typical_log_scale(p: int) -> float:
+    """Centre of the prior of log lambda_j for p coordinates."""
+    return float(np.log(0.5 / np.sqrt(p)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,8 @@ class Kernel:
     direction: Floats | None  # (p,) unit vector b; None: no bending
     odd: bool = False  # whether it describes half differences of pairs
     noisy: bool = False  # the white part is noise of the observations, not part of the function
-    ease: Floats | float = 1.0  # (d,) relative prior variances e_j of the linear part
+    ease: Floats | float = 1.0  # (d,) factors of the variances e_j of the linear part
+    tie: float = 0.0  # power of lambda_j, relative to its prior's centre, that e_j grows with
 
     @property
     def theta(self) -> Floats:
@@ -89,6 +97,11 @@ class Kernel:
     def weights(self) -> Floats:
         """(4,) variances of the parts."""
         return np.asarray(np.exp(self.log_weights))
+
+    @property
+    def linear_variances(self) -> Floats | float:
+        """(d,) relative prior variances e_j of the linear part."""
+        return tied_variances(self.ease, self.tie, self.log_scales)
 
     @property
     def shares(self) -> Floats:
@@ -105,7 +118,7 @@ class Kernel:
     def gram(self, a: Inputs, b: Inputs | None = None) -> Floats:
         """k(a, b) of the function, (n, m). Without b: k(a, a), white on the diagonal."""
         w, other = self.weights, a if b is None else b
-        linear = (a.z * self.ease) @ other.z.T
+        linear = (a.z * self.linear_variances) @ other.z.T
         K = w[0] * self.product(a, other) + (w[1] / a.z.shape[1]) * linear
         K += w[2] * size_match(a.z, other.z) if self.odd else w[2]
         if b is None:
@@ -129,7 +142,7 @@ class Kernel:
     def diagonal(self, a: Inputs) -> Floats:
         """Variance of an observation at each row, white included, (n,)."""
         w = self.weights
-        linear = w[1] / a.z.shape[1] * (a.z**2 * self.ease).sum(1)
+        linear = w[1] / a.z.shape[1] * (a.z**2 * self.linear_variances).sum(1)
         if not self.odd:
             return np.asarray(w[0] + linear + w[2] + w[3])
         far = np.exp(-2 * np.exp(self.log_scales).sum() - 2 * (a.z @ self.h) ** 2)
@@ -152,6 +165,13 @@ class Kernel:
             omega = step * q
             beta = step * np.sqrt(2 / np.pi) * np.exp(-(omega**2) / 2)
             yield (beta, decay * np.exp(2j * omega * self.h)) if q else (beta / 2, decay)
+
+
+def tied_variances(ease: Floats | float, tie: float, log_scales: Floats) -> Floats | float:
+    """Relative prior variances e_j of the linear part, ``(d,)``, given log lambda_j ``(p,)``."""
+    if not tie:
+        return ease
+    return np.asarray(ease * np.exp(tie * (log_scales - typical_log_scale(len(log_scales)))))
 
 
 def size_match(S: Floats, T: Floats) -> Floats:

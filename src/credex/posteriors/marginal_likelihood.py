@@ -18,7 +18,15 @@ from dataclasses import replace
 import numpy as np
 
 from credex.posteriors.discrete_outputs import LOG_RHO_CUT, SCALE_SD_FACTOR, DiscreteOutputs
-from credex.posteriors.kernel import JITTER, MIN_LOG_RHO, Inputs, Kernel, by_size, size_match
+from credex.posteriors.kernel import (
+    JITTER,
+    MIN_LOG_RHO,
+    Inputs,
+    Kernel,
+    by_size,
+    size_match,
+    tied_variances,
+)
 from credex.typing import Floats
 
 MAX_LOG_RHO = 1.0
@@ -49,7 +57,7 @@ class MarginalLikelihood:
         rms = np.sqrt((Y**2).mean(0))
         self.Y = Y[:, rms > 0] / rms[rms > 0]
         self.x, z, self.odd, self.shares = inputs.x, inputs.z, centre.odd, centre.shares
-        self.linear = (z * centre.ease) @ z.T / z.shape[1]
+        self.z, self.ease, self.tie = z, centre.ease, centre.tie
         self.constant = size_match(z, z) if self.odd else np.ones((1, 1))
         self.distances: Floats | None = None  # (p, n²), where coordinates are not signs
         if inputs.coordinates is not None:
@@ -80,7 +88,9 @@ class MarginalLikelihood:
             if self.odd:
                 near *= 0.5
                 far = (0.5 * w[0]) * np.exp(-u - total - 0.5 * plus * plus)
-        K = near - far + w[1] * self.linear + w[2] * self.constant
+        eased = self.z * (tied_variances(self.ease, self.tie, theta[:p]) / self.z.shape[1])
+        linear = eased @ self.z.T
+        K = near - far + w[1] * linear + w[2] * self.constant
         diagonal = np.diag_indices(n)
         K[diagonal] += w[3] + self.discrete.white * (self.shares @ w[:3])
         K[diagonal] += JITTER * K[diagonal].mean()
@@ -103,7 +113,9 @@ class MarginalLikelihood:
         else:
             grad[:p] += lam * (np.einsum("nj,nj->j", self.x, (near + far) @ self.x) - total)
             grad[p] += 2 * projection @ (far * plus - near * minus).sum(1)
-        parts = (total, w[1] * (G * self.linear).sum(), w[2] * (G * self.constant).sum())
+        if self.tie:
+            grad[:p] += (self.tie * w[1]) * np.einsum("nj,nj->j", eased, G @ self.z)
+        parts = (total, w[1] * (G * linear).sum(), w[2] * (G * self.constant).sum())
         grad[p + 1 :] += (*parts, w[3] * trace)
         grad[p + 1 : -1] += self.discrete.white * trace * self.shares * w[:3]
         return float(value), grad

@@ -20,7 +20,13 @@ from credex.history import spans
 from credex.posteriors.calibration import FOLDS, LOOKS, IntervalRule, leave_one_out
 from credex.posteriors.discrete_outputs import degree_of, unseen_variance
 from credex.posteriors.functionals import Functional
-from credex.posteriors.kernel import MIN_LOG_RHO, Kernel, safe_cholesky, solve_lower
+from credex.posteriors.kernel import (
+    MIN_LOG_RHO,
+    Kernel,
+    safe_cholesky,
+    solve_lower,
+    typical_log_scale,
+)
 from credex.posteriors.marginal_likelihood import MarginalLikelihood
 from credex.posteriors.regression import kurtosis_rows
 from credex.posteriors.student import Belief
@@ -83,11 +89,11 @@ class Observations:
     def default_kernel(self) -> Kernel:
         """Centre of the prior of the hyper-parameters."""
         f, p = self.functional, self.inputs.x.shape[1]
-        scales = np.full(p, np.log(0.5 / np.sqrt(p)) + f.scale_shift)
+        scales = np.full(p, typical_log_scale(p) + f.scale_shift)
         weights = np.array([0.0, 0.0, -5.0 if f.odd else 0.0, -5.0])
         direction = np.full(p, 1 / np.sqrt(p)) if f.odd else None
         noisy = self.noisy or f.endless
-        return Kernel(scales, MIN_LOG_RHO, weights, direction, f.odd, noisy, self.ease)
+        return Kernel(scales, MIN_LOG_RHO, weights, direction, f.odd, noisy, self.ease, f.tie)
 
     @property
     def rounding(self) -> Floats:
