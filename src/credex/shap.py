@@ -41,9 +41,9 @@ __all__ = ["BayesSHAP"]
 
 MANY_PLAYERS = 25
 """Players from which the focused sampler asks d − 1 pairs rather than twice as many single
-coalitions. On the nine games of 24 to 100 players in benchmarks/kernel_games.py, errors at 2d queries are
-0.2 to 1.4 times as large so (geometric mean 0.7), on fourteen of 9 to 14 players 0.4 to 2.0 (1.1); with
-fewer queries single coalitions are better."""
+coalitions. On the nine games of 24 to 100 players in benchmarks/kernel_games.py errors at 2d
+queries are 0.2 to 1.5 times as large so (geometric mean 0.7), on the fourteen of 9 to 14 players
+0.4 to 2.0 times (1.1); with fewer queries single coalitions are better."""
 
 ENUMERATED_AT_ONCE = 256
 """Model rows up to which a run to a width asks every coalition on every background row."""

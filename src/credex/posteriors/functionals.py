@@ -42,7 +42,6 @@ class Functional(ABC):
     odd = False  # whether observations are half differences of pairs
     endless = False  # no single row counts in the neighbourhood: the white part is noise
     bends = True  # whether the kernel has a bending direction
-    scale_shift = 0.0  # added to the default prior mean of each log lambda_j
     scale_sd = 1.0  # prior standard deviation of each log lambda_j
     tie = 0.0  # power of lambda_j that the variance of feature j's main effect grows with
     n_ends = 0  # first rows that are in every run
@@ -57,6 +56,10 @@ class Functional(ABC):
     @abstractmethod
     def inputs(self, design: Design, coordinates: Floats | None = None) -> Inputs:
         """Points of the process: masks ``(n, d)``, or a design and coordinates ``(n, p)``."""
+
+    def typical_scale(self, p: int) -> float:
+        """Centre of the prior of lambda_j for p coordinates."""
+        return float(0.5 / np.sqrt(p))
 
     def columns(self, design: Design) -> Floats:
         """Design whose last d coefficients are phi if v is additive: ``(n, d+1)`` or ``(n, d)``."""
@@ -98,9 +101,7 @@ class SurrogateOverPool(Functional):
     endless = True
     bends = False
     rule = calibration.POOL
-    # Most columns of a table matter little, so length-scales are longer than for masks; both
-    # constants were chosen by error and coverage on the benchmark tables.
-    scale_shift = float(np.log(2)) - 2.0
+    # Chosen by error and coverage on the benchmark tables, as the typical scale was.
     scale_sd = 1.5
 
     def __init__(self, coordinates: Floats, design: Design, weights: Floats) -> None:
@@ -111,6 +112,10 @@ class SurrogateOverPool(Functional):
         super().__init__(np.vstack([-self.centre / self.spread, np.diag(1 / self.spread)]))
         self.pool = self.inputs(self.design, coordinates)
         self.A = projector(self.design, weights)
+
+    def typical_scale(self, p: int) -> float:
+        """Smaller than for masks: most columns of a table matter little."""
+        return float(np.exp(-2.0) / np.sqrt(p))
 
     def inputs(self, design: Design, coordinates: Floats | None = None) -> Inputs:
         """Points of the process for a design ``(n, d)`` and coordinates ``(n, p)``."""

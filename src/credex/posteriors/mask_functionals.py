@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from credex.posteriors import calibration
 from credex.posteriors.functionals import Functional, projector
-from credex.posteriors.kernel import Inputs, Kernel
+from credex.posteriors.kernel import SUM_OF_SCALES, Inputs, Kernel
 from credex.typing import Design, Floats, Masks
 
 MAX_BENDING_FEATURES = 60
@@ -150,6 +150,10 @@ class ShapleyFromCoalitions(MaskFunctional):
         super().__init__(2 * np.eye(d))
         self.bends = d <= MAX_BENDING_FEATURES
         self.nodes = shapley_nodes(d)
+
+    def typical_scale(self, p: int) -> float:
+        """Centre of the prior of lambda_j for p players."""
+        return SUM_OF_SCALES / p
 
     def influence(self, on: Masks) -> Floats:
         """(|S| - 1)! (d - |S|)! / d! of a coalition S with player i; without i, that of S + i."""
