@@ -153,14 +153,14 @@ class Design(ABC):
 
     def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
         """Let the sampler choose at most ``n`` perturbations."""
-        sampler, rng = self.options.sampler, None
-        if type(sampler) not in (Random, Paired):  # which take what comes
-            rng = spawn(int(self.options.seed), Purpose.SAMPLER, h.rows.n)
+        sampler = self.options.sampler
         with self.context.lock:
             if self._stream is None:
                 self._stream = self.fresh_stream(h)
-            chosen = sampler.select(self._stream, n, fit, rng)
-            chosen = checked(chosen, n, paired=self.paired)
+            if type(sampler) in (Random, Paired):  # which take what comes
+                return sampler.select(self._stream, n, fit, None)
+            rng = spawn(int(self.options.seed), Purpose.SAMPLER, h.rows.n)
+            chosen = checked(sampler.select(self._stream, n, fit, rng), n, paired=self.paired)
             if isinstance(self._stream, MaskStream):
                 self._stream.keep_rest(chosen)
             return chosen
