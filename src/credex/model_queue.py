@@ -221,8 +221,8 @@ class ModelQueue:
 def _shares(total: int, sizes: Sequence[int]) -> list[int]:
     """Divide rows among slices in proportion to their sizes; the shares add up."""
     n = sum(sizes)
-    if total == n:
-        return list(sizes)
+    if total in (0, n):
+        return [size if total else 0 for size in sizes]
     ends = [round(total * end / n) for end in accumulate(sizes, initial=0)]
     return [b - a for a, b in pairwise(ends)]
 

@@ -269,7 +269,8 @@ class LinearPosterior:
         z = np.asarray(Z, dtype=np.float64) - self._centred.z_mean
         spread = self._intercept_leverage + np.vecdot(z @ self.v, z) + 1.0
         factor = self.n / (self.n - 2) if self.n > 2 else np.inf
-        return self._out(spread[:, None] * (self._solution.squares / self.n * squared(self._scale) * factor))
+        s2 = self._solution.squares / self.n * squared(self._scale)
+        return self._out(spread[:, None] * (s2 * factor))
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Floats:
         """Draw ``(n, d)`` or ``(n, d, k)`` from the posterior of φ (Eq. 5)."""
@@ -277,7 +278,8 @@ class LinearPosterior:
         chi2 = rng.chisquare(self.dof, size=(n, 1, self.k)) / self.dof
         chol = np.linalg.cholesky(self.v)
         noise = np.einsum("ij,njk->nik", chol, rng.standard_normal((n, self.d, self.k)))
-        return self._out((self._solution.phi + noise * np.sqrt(self._solution.scale2 / chi2)) * self._scale)
+        s = self._solution
+        return self._out((s.phi + noise * np.sqrt(s.scale2 / chi2)) * self._scale)
 
     # -- misfit instead of noise ---------------------------------------------------------------
 
