@@ -33,7 +33,7 @@ class Counted(NamedTuple):
     failed_rows: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Block:
     """``n`` rows of ``d`` columns, with outputs ``y (n, k)`` and weights ``w (n,)``.
 

@@ -284,7 +284,7 @@ class Task:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Sent:
     """What a call returned, the rows of each of its slices, and indices into those rows.
 
@@ -297,7 +297,7 @@ class Sent:
     indices: list[Ints | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Slice:
     """Values ``start`` to ``stop`` of a query."""
 

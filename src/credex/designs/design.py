@@ -62,7 +62,7 @@ class Context:
             return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Request:
     """What a run asks for in one go: ``queries``, and what they are for.
 

@@ -228,7 +228,7 @@ class Columns:
         return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Moments:
     """Weighted means and centred cross products of Z, 1 and y / output_scale."""
 

@@ -413,7 +413,7 @@ class TabularNeighbourhood:
         return np.asarray(np.nan_to_num(out))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Perturbations:
     """Perturbed rows around one instance; model inputs are made when they are asked for.
 

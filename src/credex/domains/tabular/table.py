@@ -25,7 +25,7 @@ __all__ = ["Row", "Table", "read_batch", "read_row", "take_cells", "to_table"]
 _EXACT = 2.0**53  # beyond it, neighbouring integers are the same float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Table:
     """Rows in their native columns.
 
@@ -241,7 +241,7 @@ def unmasked(data: Any) -> NDArray[Any]:
     return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Row:
     """One row of a batch, not yet checked or cast.
 
