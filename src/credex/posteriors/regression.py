@@ -361,10 +361,11 @@ def kurtosis_rows(z: Floats) -> Floats:
     normal residuals (and for none), and small for a function that is nearly constant except in a
     few rows.
     """
-    largest = np.abs(z).max(axis=0)
-    z2 = np.square(z / np.maximum(largest, TINY))
-    rows = 3 * effective_rows(z2.sum(axis=0), np.vecdot(z2.T, z2.T))
-    return np.where(largest == 0, len(z), np.minimum(np.maximum(rows, 1.0), len(z)))
+    n, largest = len(z), np.abs(z).max(axis=0)
+    z = (z / np.maximum(largest, TINY)).T
+    z2 = np.square(z)
+    rows = 3 * effective_rows(np.vecdot(z, z), np.vecdot(z2, z2))
+    return np.where(largest == 0, n, np.minimum(np.maximum(rows, 1.0), n))
 
 
 def widen_few(scale: Floats, rows: Floats, dof: float) -> None:
