@@ -16,7 +16,7 @@ from credex.typing import Floats, Ints, Native, Outputs
 __all__ = ["Query", "Result"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """``n`` values wanted, and how to make the model rows for them.
 
@@ -49,7 +49,7 @@ class Query:
     unit: int = 1
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Result:
     """Values ``y (m, k)`` of a query and what they cost; m < n if a call failed.
 

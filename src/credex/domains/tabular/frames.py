@@ -120,7 +120,7 @@ class PandasBackend(Backend):
         """Return the column with one more row."""
         if isinstance(column, np.ndarray):
             return np.concatenate([column, one])
-        return type(column)._concat_same_type([column, one])  # noqa: SLF001 - pandas' interface
+        return column.insert(len(column), one[0])
 
     def frame(self, data: NDArray[Any] | Sequence[Column], index: Any) -> Native:
         """Return an array (without a copy) or columns as a frame with the training columns."""
