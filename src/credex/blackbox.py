@@ -37,7 +37,7 @@ LARGEST_OUTPUT = 1e70
 """Fourth powers of larger outputs overflow; intervals need them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Reply:
     """Outputs of one model call, its duration, and the relative error that rounding explains.
 

@@ -38,7 +38,7 @@ Start = Explanation | Forecast | None
 """What a run may continue."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Case:
     """One instance to explain, its cohort, and the explanation to continue from."""
 

@@ -33,7 +33,7 @@ class Counted(NamedTuple):
     failed_rows: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Block:
     """``n`` rows of ``d`` columns, with outputs ``y (n, k)`` and weights ``w (n,)``.
 
@@ -82,11 +82,11 @@ class Rows:
     """All rows asked so far, in order. Adding returns a new object that shares the old blocks."""
 
     blocks: tuple[Block, ...] = field(default=())
+    n: int = field(init=False)
+    """Number of rows."""
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return sum([b.n for b in self.blocks])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", sum([b.n for b in self.blocks]))
 
     def add(self, design: Design, y: Floats, w: Weights) -> Rows:
         """Append ``design (n, d)``, ``y (n, k)`` and ``w (n,)``; small blocks are joined."""

@@ -221,8 +221,8 @@ class ModelQueue:
 def _shares(total: int, sizes: Sequence[int]) -> list[int]:
     """Divide rows among slices in proportion to their sizes; the shares add up."""
     n = sum(sizes)
-    if total == n:
-        return list(sizes)
+    if total in (0, n):
+        return [size if total else 0 for size in sizes]
     ends = [round(total * end / n) for end in accumulate(sizes, initial=0)]
     return [b - a for a, b in pairwise(ends)]
 
@@ -284,7 +284,7 @@ class Task:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Sent:
     """What a call returned, the rows of each of its slices, and indices into those rows.
 
@@ -297,7 +297,7 @@ class Sent:
     indices: list[Ints | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Slice:
     """Values ``start`` to ``stop`` of a query."""
 

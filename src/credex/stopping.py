@@ -220,7 +220,7 @@ class Queries(Combines):
         return "queries" if look.n_queries >= self.limit else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Plan:
     """When to look and when to stop.
 

@@ -23,7 +23,7 @@ from credex.designs.samplers import (
 from credex.domains import Neighbourhood
 from credex.errors import InputError, ModelOutputError
 from credex.game import Query, Result
-from credex.history import History
+from credex.history import History, joined
 from credex.options import Options
 from credex.seeds import Purpose, spawn
 from credex.typing import Design as Rows
@@ -62,7 +62,7 @@ class Context:
             return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Request:
     """What a run asks for in one go: ``queries``, and what they are for.
 
@@ -153,14 +153,15 @@ class Design(ABC):
 
     def choose(self, h: History, n: int, fit: Predictive | None) -> Candidates:
         """Let the sampler choose at most ``n`` perturbations."""
-        sampler, rng = self.options.sampler, None
-        if type(sampler) not in (Random, Paired):  # which take what comes
-            rng = spawn(int(self.options.seed), Purpose.SAMPLER, h.rows.n)
+        sampler = self.options.sampler
         with self.context.lock:
             if self._stream is None:
                 self._stream = self.fresh_stream(h)
-            chosen = sampler.select(self._stream, n, fit, rng)
-            chosen = checked(chosen, n, paired=self.paired)
+            if type(sampler) in (Random, Paired):  # which take what comes
+                taken: Candidates = sampler.select(self._stream, n, fit, None)
+                return taken
+            rng = spawn(int(self.options.seed), Purpose.SAMPLER, h.rows.n)
+            chosen = checked(sampler.select(self._stream, n, fit, rng), n, paired=self.paired)
             if isinstance(self._stream, MaskStream):
                 self._stream.keep_rest(chosen)
             return chosen
@@ -296,7 +297,7 @@ class Design(ABC):
         """Return what the values of the empty and the full coalition change."""
         each = self.n_ends
         known = [[self.values(r) for r in ends[i::each]] for i in range(each)]
-        values = [np.concatenate([y for y in ys if y is not None]) for ys in known]
+        values = [joined([y for y in ys if y is not None]) for ys in known]
         if any(v.shape != values[0].shape for v in values):
             shapes = " and ".join(str(v.shape[1]) for v in values)
             msg = f"the model returned {shapes} outputs for the background and the instance"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,14 +21,25 @@ from credex.posteriors.regression import (
     Moments,
     Prior,
     effective_rows,
-    few_rows_factors,
     inverse,
     sandwich,
     slack,
     squared,
+    widen_few,
 )
 from credex.posteriors.student import ErrorPosterior, Interval, quantile
 from credex.typing import Design, Floats, Masks
+
+
+class Solution(NamedTuple):
+    """The closed form, of outputs divided by their scale."""
+
+    v: Floats  # (d, d), see `LinearPosterior.v`
+    phi: Floats  # (d, k)
+    rss: Floats  # (k,) weighted residual sum of squares
+    squares: Floats  # (k,) N·s² (Eq. 7): squares of the residuals and of what the prior pulls
+    scale2: Floats  # (k,) scale² of the Student-t
+    bias: Floats  # (d, k), see `LinearPosterior.bias`
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +150,32 @@ class LinearPosterior:
         return self.moments.output_scale
 
     @cached_property
-    def _precisions(self) -> Floats:
-        return self.prior.precisions(self.d)
+    def _solution(self) -> Solution:
+        d, m, n0 = self.d, self._centred, self.prior.n0
+        zz, zy, scale = m.zz, m.zy, m.output_scale
+        precisions = self.prior.precisions(d)
+        lam, prior_mean = precisions[:, None], self.prior.means(d)[:, None] / scale
+        v = inverse(zz + np.diag(precisions))
+        phi = v @ (zy + lam * prior_mean)
+        off = phi - prior_mean
+        rss = m.yy + np.vecdot(phi.T, (zz @ phi - 2 * zy).T)
+        pulled = precisions @ np.square(off)
+        if self.intercept_kind == "unit":  # its square counts in s², too
+            square = np.square(m.y_mean - m.z_mean @ phi)
+            rss, pulled = rss - square, pulled + square
+        rss = np.maximum(rss, 0.0)
+        squares = rss + pulled
+        scale2 = (n0 * self.prior.sigma0_sq / scale / scale + squares) / self.dof
+        share = 1 - precisions * v.diagonal()
+        if share.min(initial=1.0) < 1e-6:  # lost to cancellation; it is the diagonal of VG
+            exact = np.maximum(np.einsum("ij,ij->i", v, zz), TINY)
+            share = np.where(self.unidentified, 1e-8, exact)
+        return Solution(v, phi, rss, squares, scale2, v @ (lam / share[:, None] * off))
 
-    @cached_property
+    @property
     def v(self) -> Floats:
         """V = (ZᵀWZ + Λ)⁻¹ (Eq. 6), ``(d, d)``."""
-        return inverse(self.gram + np.diag(self._precisions))
+        return self._solution.v
 
     @property
     def gram(self) -> Floats:
@@ -155,45 +186,6 @@ class LinearPosterior:
     def moment(self) -> Floats:
         """ZᵀWy, ``(d, k)``, centred as `gram` is."""
         return np.asarray(self._centred.zy * self._scale)
-
-    @cached_property
-    def _prior_mean(self) -> Floats:
-        return self.prior.means(self.d)[:, None] / self._scale
-
-    @cached_property
-    def _phi(self) -> Floats:
-        pull = self._precisions[:, None] * self._prior_mean
-        return np.asarray(self.v @ (self._centred.zy + pull))
-
-    @cached_property
-    def _rss(self) -> Floats:
-        """Weighted residual sum of squares, ``(k,)``."""
-        m, phi = self._centred, self._phi
-        rss = m.yy + np.vecdot(phi.T, (m.zz @ phi - 2 * m.zy).T)
-        if self.intercept_kind == "unit":
-            rss -= self._intercept_square
-        return np.asarray(np.maximum(rss, 0.0))
-
-    @property
-    def _intercept_square(self) -> Floats:
-        """Square of the intercept, ``(k,)``: with a unit prior, its part in s²."""
-        m = self._centred
-        return np.square(m.y_mean - m.z_mean @ self._phi)
-
-    @cached_property
-    def _squares(self) -> Floats:
-        """N·s² (Eq. 7), ``(k,)``: the squares of the residuals and of what the prior pulls."""
-        out = self._rss + self._precisions @ np.square(self._phi - self._prior_mean)
-        return out + self._intercept_square if self.intercept_kind == "unit" else out
-
-    @property
-    def _s2(self) -> Floats:
-        return np.asarray(self._squares / self.n)
-
-    @cached_property
-    def _scale2(self) -> Floats:
-        prior = self.prior.n0 * self.prior.sigma0_sq / self._scale / self._scale
-        return np.asarray((prior + self._squares) / self.dof)
 
     def _out(self, a: Floats) -> Floats:
         """Drop the last axis, that of the outputs, if ``y`` had none."""
@@ -213,23 +205,23 @@ class LinearPosterior:
     @property
     def mean(self) -> Floats:
         """Posterior mean φ̂ (Eq. 6), ``(d,)`` or ``(d, k)``."""
-        return self._out(self._phi * self._scale)
+        return self._out(self._solution.phi * self._scale)
 
     @property
     def intercept(self) -> Floats | float:
         """Intercept b at the posterior mean (0 if there is none)."""
         m = self._centred
-        return self._number((m.y_mean - m.z_mean @ self._phi) * self._scale)
+        return self._number((m.y_mean - m.z_mean @ self._solution.phi) * self._scale)
 
     @property
     def s2(self) -> Floats | float:
         """The paper's s² (Eq. 7)."""
-        return self._number(self._s2 * squared(self._scale))
+        return self._number(self._solution.squares / self.n * squared(self._scale))
 
     @property
     def scale_matrix(self) -> Floats:
         """scale² · V of the Student-t, ``(d, d)`` or ``(d, d, k)``."""
-        return self._out(self.v[:, :, None] * (self._scale2 * squared(self._scale)))
+        return self._out(self.v[:, :, None] * (self._solution.scale2 * squared(self._scale)))
 
     @property
     def covariance(self) -> Floats:
@@ -240,12 +232,12 @@ class LinearPosterior:
     @property
     def error(self) -> ErrorPosterior:
         """Posterior of the error ε (Eq. 8)."""
-        return ErrorPosterior(self.dof, self._number(np.sqrt(self._scale2) * self._scale))
+        return ErrorPosterior(self.dof, self._number(np.sqrt(self._solution.scale2) * self._scale))
 
     @property
     def r2(self) -> Floats | float:
         """Weighted R² of the explanation on the rows it was fitted on."""
-        both = zip(self._rss.tolist(), self.moments.yy.tolist(), strict=True)
+        both = zip(self._solution.rss.tolist(), self.moments.yy.tolist(), strict=True)
         return self._number(np.array([1 - rss / yy if yy > 0 else np.nan for rss, yy in both]))
 
     def interval(
@@ -268,7 +260,7 @@ class LinearPosterior:
         if robust:
             dof, variance = self.robust_dof, np.einsum("iik->ik", self._robust(fraction))
         else:
-            dof, variance = self.dof, np.outer(self.v.diagonal(), self._scale2)
+            dof, variance = self.dof, np.outer(self.v.diagonal(), self._solution.scale2)
         half = quantile(level, dof) * self._out(np.sqrt(variance) * self._scale)
         return Interval(self.mean - half, self.mean + half, level)
 
@@ -277,7 +269,8 @@ class LinearPosterior:
         z = np.asarray(Z, dtype=np.float64) - self._centred.z_mean
         spread = self._intercept_leverage + np.vecdot(z @ self.v, z) + 1.0
         factor = self.n / (self.n - 2) if self.n > 2 else np.inf
-        return self._out(spread[:, None] * (self._s2 * squared(self._scale) * factor))
+        s2 = self._solution.squares / self.n * squared(self._scale)
+        return self._out(spread[:, None] * (s2 * factor))
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Floats:
         """Draw ``(n, d)`` or ``(n, d, k)`` from the posterior of φ (Eq. 5)."""
@@ -285,7 +278,8 @@ class LinearPosterior:
         chi2 = rng.chisquare(self.dof, size=(n, 1, self.k)) / self.dof
         chol = np.linalg.cholesky(self.v)
         noise = np.einsum("ij,njk->nik", chol, rng.standard_normal((n, self.d, self.k)))
-        return self._out((self._phi + noise * np.sqrt(self._scale2 / chi2)) * self._scale)
+        s = self._solution
+        return self._out((s.phi + noise * np.sqrt(s.scale2 / chi2)) * self._scale)
 
     # -- misfit instead of noise ---------------------------------------------------------------
 
@@ -311,7 +305,7 @@ class LinearPosterior:
         VΛ(φ* − m), where φ*ⱼ − mⱼ is estimated by (φ̂ⱼ − mⱼ)/(1 − λⱼVⱼⱼ): φ̂ⱼ without the share of
         its own pseudo-observation.
         """
-        return self._out(self._bias * self._scale)
+        return self._out(self._solution.bias * self._scale)
 
     @cached_property
     def unidentified(self) -> Masks:
@@ -321,7 +315,7 @@ class LinearPosterior:
 
     def noise_variance(self) -> Floats:
         """Residual variance corrected for the parameters fitted, ``(k,)``."""
-        return np.asarray(self._rss * squared(self._scale) / self.robust_dof)
+        return np.asarray(self._solution.rss * squared(self._scale) / self.robust_dof)
 
     def projected_meat(self) -> tuple[Floats, float, Floats]:
         """Return what a forecast of the sandwich needs, with unbiased squared residuals e²/(1−h).
@@ -351,15 +345,6 @@ class LinearPosterior:
         m, kind = self.moments, self.intercept_kind
         return m.intercept_share(kind) / m.weight if m.weight > 0 else 0.0
 
-    @cached_property
-    def _bias(self) -> Floats:
-        lam = self._precisions
-        data_share = 1 - lam * self.v.diagonal()
-        if data_share.min(initial=1.0) < 1e-6:  # lost to cancellation; it is the diagonal of VG
-            exact = np.maximum(np.einsum("ij,ij->i", self.v, self.gram), TINY)
-            data_share = np.where(self.unidentified, 1e-8, exact)
-        return np.asarray(self.v @ ((lam / data_share)[:, None] * (self._phi - self._prior_mean)))
-
     def _influences(self) -> Iterator[tuple[Floats, Floats, Floats, Floats, Floats]]:
         """Iterate over the rows in chunks of n.
 
@@ -367,17 +352,19 @@ class LinearPosterior:
         each coefficient per unit of wε), residuals ε ``(k, n)`` of φ̂ + bias, and 1 − leverage
         ``(n,)``.
         """
-        d, shift = self.d, (self._centred.mean - self._columns.pivot)[:, None]
-        both = np.concatenate([self.v, -(self._phi + self._bias).T])
+        d, s, intercept = self.d, self._solution, self._intercept_leverage
+        shift = (self._centred.mean - self._columns.pivot)[:, None]
+        both = np.concatenate([s.v, -(s.phi + s.bias).T])
         for columns, w in self._columns:
             centred = columns - shift
             z, out = centred[:d], both @ centred[:d]
-            leverage = np.einsum("dn,dn->n", out[:d], z) + self._intercept_leverage
-            yield z, w, out[:d], out[d:] + centred[d + 1 :], slack(leverage * w)
+            influence = out[:d]
+            leverage = np.einsum("dn,dn->n", influence, z) + intercept
+            yield z, w, influence, out[d:] + centred[d + 1 :], slack(leverage * w)
 
     @cached_property
     def _sandwich(self) -> tuple[Floats, Floats]:
-        """HC3 covariance ``(d, d, k)``, and factors ``(d,)`` for variances from few rows.
+        """HC3 covariance ``(d, d, k)``, and how many rows each variance rests on, ``(d,)``.
 
         The rows' shares in a variance are w times their squared influences: of a column that is
         nearly constant, only the few rows that differ tell.
@@ -389,17 +376,16 @@ class LinearPosterior:
             new = [misfit, square @ w, np.square(square) @ np.square(w)]
             sums = [a + b for a, b in zip(sums, new, strict=True)] if sums else new
         out, total, squares = sums
-        return out, few_rows_factors(effective_rows(total, squares), self.robust_dof)
+        return out, effective_rows(total, squares)
 
     def _robust(self, fraction: float) -> Floats:
         """Robust covariance ``(d, d, k)`` of outputs divided by their scale."""
-        misfit, factors = self._sandwich
-        root = np.sqrt(factors)[:, None]
-        out = np.asarray((1 - fraction) * misfit + self._bias[:, None] * self._bias)
-        out *= (root * root.T)[:, :, None]
+        (misfit, rows), bias = self._sandwich, self._solution.bias
+        out = (1 - fraction) * misfit + bias[:, None] * bias
+        widen_few(out, rows, self.robust_dof)
         i = self.unidentified.nonzero()[0]
         if len(i):  # the paper's variance, but at least that of the outputs
             near = self.moments.yy / max(self.moments.weight, TINY)
             spread = np.maximum(near, (self.rows.y() / self._scale).var(axis=0))
-            out[i, i] += np.maximum(np.outer(self.v.diagonal()[i], self._scale2), spread)
-        return out
+            out[i, i] += np.maximum(np.outer(self.v.diagonal()[i], self._solution.scale2), spread)
+        return np.asarray(out)

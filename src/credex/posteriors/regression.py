@@ -228,7 +228,7 @@ class Columns:
         return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Moments:
     """Weighted means and centred cross products of Z, 1 and y / output_scale."""
 
@@ -361,22 +361,23 @@ def kurtosis_rows(z: Floats) -> Floats:
     normal residuals (and for none), and small for a function that is nearly constant except in a
     few rows.
     """
-    largest = np.abs(z).max(axis=0)
-    z2 = np.square(z / np.maximum(largest, np.finfo(float).tiny))
-    rows = 3 * effective_rows(z2.sum(axis=0), np.vecdot(z2.T, z2.T))
-    return np.where(largest == 0, len(z), np.minimum(np.maximum(rows, 1.0), len(z)))
+    n, largest = len(z), np.abs(z).max(axis=0)
+    z = (z / np.maximum(largest, TINY)).T
+    z2 = np.square(z)
+    rows = 3 * effective_rows(np.vecdot(z, z), np.vecdot(z2, z2))
+    return np.where(largest == 0, n, np.minimum(np.maximum(rows, 1.0), n))
 
 
-def few_rows_factors(rows: Floats, dof: float) -> Floats:
-    """Factors ``(d,)`` ≥ 1 of variances that rest on so many effective ``rows (d,)``.
+def widen_few(scale: Floats, rows: Floats, dof: float) -> None:
+    """Widen ``scale (d, d, k)`` where a variance rests on few effective ``rows (d,)``, in place.
 
     A variance estimated from few rows is uncertain itself, which the degrees of freedom shared by
     all features do not say: 95 % intervals become those of a Student-t with ``rows + 1`` degrees.
     """
-    factors, few = np.ones(len(rows)), np.flatnonzero(rows < min(ENOUGH_ROWS, dof))
+    few = (rows < min(ENOUGH_ROWS, dof)).nonzero()[0]
     if len(few):
         from scipy.special import stdtrit
 
-        wider = stdtrit(1.0 + rows[few], 0.975) / quantile(0.95, dof)
-        factors[few] = np.maximum(np.square(wider), 1.0)
-    return factors
+        wider = np.maximum(stdtrit(1.0 + rows[few], 0.975) / quantile(0.95, dof), 1.0)
+        scale[few] *= wider[:, None, None]
+        scale[:, few] *= wider[:, None]

@@ -23,10 +23,10 @@ def compose(table: Table, masks: Masks, rows: Ints | None) -> Native:
     n, B = len(masks), table.n_rows - 1
     if rows is not None:
         return table.gather(np.where(masks, B, rows[:, None]), rows, {})
-    if table.block is None:
+    if (block := table.block) is None:
         return compose(table, np.repeat(masks, B, axis=0), np.tile(np.arange(B), n))
     # long inner loops: B·p contiguous values per mask
-    x, background = np.tile(table.block[-1], B), table.block[:-1].reshape(-1)
+    x, background = np.tile(block[-1], B), block[:-1].reshape(-1)
     block = np.where(np.tile(masks, (1, B)), x, background).reshape(n * B, -1)
     labels = None if table.index is None else table.index.take(np.tile(np.arange(B), n))
     return table.backend.frame(block, labels)

@@ -130,8 +130,8 @@ class TabularNeighbourhood:
     def base_key(self) -> Hashable:
         """Equal for neighbourhoods with the same ``base_inputs``."""
         table = self._with_first
-        if table.block is not None:
-            return (*self._training.key, table.block.dtype)
+        if (block := table.block) is not None:
+            return (*self._training.key, block.dtype)
         return (*self._training.key, *(column.dtype for column in table.columns))
 
     def base_inputs(self) -> Native:
@@ -301,13 +301,13 @@ class TabularNeighbourhood:
     @cached_property
     def feature_labels(self) -> tuple[str, ...]:
         """What a 1 in the design says: ``29 < age ≤ 41``, ``sex = female``, or just the name."""
-        out = []
+        out, continuous, grouped = [], self._continuous, self._features.grouped
         for feature, columns in enumerate(self._features.members):
-            name = self.names[feature]
-            if feature in self._continuous:
-                out.append(name)
-            elif feature in self._features.grouped:
-                out.append(f"{name}: {', '.join(map(self._condition, columns))}")
+            if feature in continuous:
+                out.append(self.names[feature])
+            elif feature in grouped:
+                conditions = map(self._condition, columns)
+                out.append(f"{self.names[feature]}: {', '.join(conditions)}")
             else:
                 out.append(self._condition(columns[0]))
         return tuple(out)
@@ -413,7 +413,7 @@ class TabularNeighbourhood:
         return np.asarray(np.nan_to_num(out))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Perturbations:
     """Perturbed rows around one instance; model inputs are made when they are asked for.
 

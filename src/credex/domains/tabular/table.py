@@ -25,7 +25,7 @@ __all__ = ["Row", "Table", "read_batch", "read_row", "take_cells", "to_table"]
 _EXACT = 2.0**53  # beyond it, neighbouring integers are the same float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Table:
     """Rows in their native columns.
 
@@ -103,8 +103,8 @@ class Table:
 
     def first_row(self) -> list[Any]:
         """Return the p values of the first row as `objects` does."""
-        if self.block is not None and self.block.dtype.kind not in "mM":
-            return list(self.block[0].tolist())
+        if (block := self.block) is not None and block.dtype.kind not in "mM":
+            return list(block[0].tolist())
         return [self.objects(j)[0] for j in range(self.n_columns)]
 
     def has_missing(self, j: int) -> bool:
@@ -141,13 +141,14 @@ class Table:
 
     def identities(self) -> NDArray[np.uint64]:
         """``(n, p)`` integers that are equal within a column if and only if the values are."""
-        if self.block is not None and self.block.dtype.kind in "iufb":
-            return _bits(self.block)
+        if (block := self.block) is not None and block.dtype.kind in "iufb":
+            return _bits(block)
         return np.column_stack([self.identity(j) for j in range(self.n_columns)])
 
     def frame(self) -> Native:
         """Return the rows in the user's own form; it may share memory with this table."""
-        return self.backend.frame(self.columns if self.block is None else self.block, self.index)
+        block = self.block
+        return self.backend.frame(self.columns if block is None else block, self.index)
 
     def take(self, rows: Ints) -> Table:
         """Return the rows at these positions."""
@@ -161,8 +162,8 @@ class Table:
 
         The new row has no label: ``index`` stays as it is.
         """
-        if self.block is not None and x.block is not None:
-            both: Any = np.concatenate([self.block, x.block]).T
+        if isinstance(self.columns, np.ndarray) and isinstance(x.columns, np.ndarray):
+            both: Any = np.concatenate([self.columns.T, x.columns.T]).T
         else:
             both = list(map(self.backend.append, self.columns, x.columns))
         return Table(self.backend, self.kinds, both, self.index)
@@ -174,8 +175,8 @@ class Table:
         columns that are given instead.
         """
         index = None if self.index is None else self.index.take(labels)
-        if self.block is not None:
-            block = take_cells(self.block, rows)
+        if (block := self.block) is not None:
+            block = take_cells(block, rows)
             for j, column in changed.items():
                 block[:, j] = column
             return self.backend.frame(block, index)
@@ -240,7 +241,7 @@ def unmasked(data: Any) -> NDArray[Any]:
     return np.where(np.ma.getmaskarray(data), np.nan, data.data).astype(dtype)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Row:
     """One row of a batch, not yet checked or cast.
 
@@ -386,9 +387,9 @@ def to_table(table: Table, row: Row, may_miss: Callable[[int], bool]) -> Table:
 
 def _numbers(table: Table, row: Row) -> NDArray[Any] | None:
     """``(p, 1)`` columns of a row of numbers in one array; ``None`` if a value may not fit."""
-    if table.block is None or not isinstance(row.columns, np.ndarray):
+    if (block := table.block) is None or not isinstance(row.columns, np.ndarray):
         return None
-    dtype, given = table.block.dtype, row.columns[:, row.position, None]
+    dtype, given = block.dtype, row.columns[:, row.position, None]
     exact = given.dtype == dtype and dtype.kind in "iu"
     if not exact and not (dtype.kind == "f" and given.dtype.kind in "iufb"):
         return None
