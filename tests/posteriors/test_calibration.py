@@ -93,7 +93,7 @@ def test_the_posterior_adds_what_cross_fitting_found():
     state = Conditioned(fit_kernel(data), data)
     found, crossed = ProcessPosterior.of(state), CrossFit.of(data)
     r, v = state.left_out()
-    sigma2 = np.mean(r[1:, 0] ** 2 / v[1:]) * crossed.squares.mean()
+    sigma2 = np.mean(r[1:, 0] ** 2 / v[1:]) * crossed.squares.mean() * (1 + 0.75 * (6 / 29) ** 2)
     centre = np.eye(6) - 1 / 6
     expected = centre @ (state.covariance * sigma2 + crossed.spread[:, :, 0]) @ centre
     np.testing.assert_allclose(found.scale[:, :, 0], expected, rtol=1e-6, atol=1e-9)

@@ -213,7 +213,7 @@ def test_a_right_prior_helps_the_process_and_a_wrong_one_is_overruled(sampler):
         return np.sqrt(np.mean(np.square(runs)))
 
     right, wrong = cx.Prior(mean=truth), cx.Prior(mean=-3 * truth)
-    assert error(16, right) < 0.7 * error(16)
+    assert error(16, right) < 0.8 * error(16)
     assert error(16, wrong) > error(16)
     assert error(400, wrong) < 0.3 * error(60)
     e = ex.explain(queries=40, prior=wrong)
