@@ -18,7 +18,7 @@ from credex.estimators.base import Estimate, nonzero_width
 from credex.estimators.forecast import Forecast, forecast_of
 from credex.estimators.process import LOOK_AHEAD, ProcessEstimator, need_of, rows_to_go, width_ratio
 from credex.estimators.residuals import Units, corrected, enough
-from credex.estimators.shapley import NO_REMAINDER, ShapleyEstimator, end_variance
+from credex.estimators.shapley import NO_REMAINDER, UNCHECKED, ShapleyEstimator, end_variance
 from credex.history import History
 from credex.posteriors import Belief, ShapleyPosterior
 from credex.posteriors.functionals import Functional
@@ -144,6 +144,8 @@ class CoalitionProcess(ProcessEstimator):
         belief, notes = self.belief(h), tuple[str, ...]()
         if self.is_corrected(h):
             notes += (CONTROL_VARIATE.format(n=self.max_rows),)
+        if self.design.repeat_cost and not h.checked:
+            notes += (UNCHECKED,)
         p = self.regression.posterior(h)
         if isinstance(p, ShapleyPosterior) and not self.options.noisy and p.unseen.any():
             notes += (NO_REMAINDER,)

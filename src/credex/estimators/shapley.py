@@ -33,8 +33,8 @@ __all__ = ["NO_REMAINDER", "ShapleyEstimator", "end_variance"]
 
 Posterior = ShapleyPosterior | ExactPosterior | LinearPosterior
 
-UNCHECKED = "no row was asked twice: the budget was just enough for every coalition"
-"""Note on an exact answer of a model that was not shown to be deterministic."""
+UNCHECKED = "no row was asked twice, to see that the model repeats itself: the budget is too small"
+"""Note on an answer of a model that was not shown to be deterministic."""
 
 SHARES_ALL = "these share all of f(x) − base: not the Shapley values among all features"
 """Note on an explanation with ``features=K``."""
@@ -83,7 +83,7 @@ class ShapleyEstimator(Estimator):
             belief = self._with_background(h, belief)
         if o.noisy:
             belief = nonzero_width(belief, h.full)
-        if exact and not h.checked and self.d > 0:
+        if (exact or self.design.repeat_cost) and not h.checked and self.d > 0:
             notes += (UNCHECKED,)
         if isinstance(p, ShapleyPosterior) and p.unseen.any():
             notes += (NO_REMAINDER,)
