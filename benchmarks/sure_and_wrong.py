@@ -170,10 +170,10 @@ def main() -> None:
     total, converged, wrong = (sum(cell[i] for cell in cells) for i in (3, 4, 7))
     body += (
         f"\n\n{total:,} runs to widths of {WIDTHS[0]:g} and {WIDTHS[1]:g} mean |φ|, at most "
-        f"{CEILING} of the 1,024 queries that a game has, another game in every run; {converged:,} "
-        f"converged (those that became exact left out), and {wrong} of these were sure and wrong: a "
-        f"value more than {WRONG:g} widths off (required: none). Of the table only the rare value counts.\n\n"
-        f"{(time.perf_counter() - start) / 60:.0f} minutes."
+        f"{CEILING} of the 1,024 queries that a game has, another game in every run; "
+        f"{converged:,} converged (those that became exact left out), and {wrong} of these were "
+        f"sure and wrong: a value more than {WRONG:g} widths off (required: none). Of the table "
+        f"only the rare value counts.\n\n{(time.perf_counter() - start) / 60:.0f} minutes."
     )
     title = "Runs that stop sure and wrong"
     publish("sure_and_wrong", title, "python -m benchmarks.sure_and_wrong", body, quick=given.quick)
