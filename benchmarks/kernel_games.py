@@ -8,7 +8,6 @@ coverage of the three samplers, 2d to 1,000 queries and stopped at a width; it t
 from __future__ import annotations
 
 import argparse
-import warnings
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.tree import DecisionTreeClassifier
 
 import credex as cx
-from benchmarks.games import columns, enumerate_game, scaled
+from benchmarks.games import scaled
 from benchmarks.large_games import Formula, Model, boosting, conjunctions, forest, kernel_machine
 from benchmarks.reliability import LEVELS
 from benchmarks.timing import table
@@ -33,11 +32,10 @@ from benchmarks.unseen_games import (
     cancer,
     diabetes,
     digits,
+    fitted,
     friedman,
     made,
     numbers,
-    of_tables,
-    output_of,
     some,
     wine,
 )
@@ -132,26 +130,8 @@ GAMES: dict[str, tuple[Rows, Any, Any]] = {
 
 
 def load(name: str) -> Kind:
-    """Build a game; instances that no player changes are left out."""
-    rng = np.random.default_rng(sum(map(ord, name)))
-    (X, y), model, way = GAMES[name]
-    if not isinstance(way, str):
-        X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a network that could be trained longer will do
-        model.fit(X, y)
-    B = X[rng.choice(len(X), BACKGROUND, replace=False)]
-    order = rng.permutation(len(X))
-    if not isinstance(way, str):
-        formulas = [way(model, X[i], B)[0] for i in order[:INSTANCES]]
-        return Kind(name, formulas, np.array([f.shapley() for f in formulas]))
-    tables: list[np.ndarray] = []
-    for i in order:
-        v = enumerate_game(output_of(model, way, X[i]), X[i], B, columns(X.shape[1]))
-        tables += [v] if np.ptp(v) > 0 else []
-        if len(tables) == INSTANCES:
-            break
-    return of_tables(name, tables)
+    """Build a game."""
+    return fitted(name, *GAMES[name], (INSTANCES, BACKGROUND))
 
 
 def budgets(d: int) -> dict[str, int | None]:

@@ -318,27 +318,33 @@ def output_of(model: Any, answer: str, x: np.ndarray) -> Value:
 
 
 def load(name: str) -> Kind:
-    """Build a kind; instances that no player changes are left out."""
-    rng = np.random.default_rng(sum(map(ord, name)))
+    """Build a kind."""
     if name in FORMULAS:
-        d, draw = FORMULAS[name]
+        rng, (d, draw) = np.random.default_rng(sum(map(ord, name))), FORMULAS[name]
         return of_tables(name, [draw(rng, 1.0 * all_masks(d)) for _ in range(INSTANCES)])
-    (X, y), model, way = (ENUMERATED | BY_FORMULA)[name]
-    if name in BY_FORMULA:
+    return fitted(name, *(ENUMERATED | BY_FORMULA)[name], (INSTANCES, BACKGROUND))
+
+
+def fitted(
+    name: str, data: Rows, model: Any, way: str | Callable[..., Any], sizes: tuple[int, int]
+) -> Kind:
+    """Fit a model and build instances (``sizes``: how many, and background rows); those that no player changes are left out."""
+    rng, (X, y), (n, background) = np.random.default_rng(sum(map(ord, name))), data, sizes
+    if not isinstance(way, str):
         X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a network that could be trained longer will do
         model.fit(X, y)
-    B = X[rng.choice(len(X), BACKGROUND, replace=False)]
+    B = X[rng.choice(len(X), background, replace=False)]
     order = rng.permutation(len(X))
     if not isinstance(way, str):
-        formulas = [way(model, X[i], B)[0] for i in order[:INSTANCES]]
+        formulas = [way(model, X[i], B)[0] for i in order[:n]]
         return Kind(name, formulas, np.array([f.shapley() for f in formulas]))
     tables: list[np.ndarray] = []
     for i in order:
         v = enumerate_game(output_of(model, way, X[i]), X[i], B, columns(X.shape[1]))
         tables += [v] if np.ptp(v) > 0 else []
-        if len(tables) == INSTANCES:
+        if len(tables) == n:
             break
     return of_tables(name, tables)
 
