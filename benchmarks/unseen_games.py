@@ -328,7 +328,10 @@ def load(name: str) -> Kind:
 def fitted(
     name: str, data: Rows, model: Any, way: str | Callable[..., Any], sizes: tuple[int, int]
 ) -> Kind:
-    """Fit a model and build instances (``sizes``: how many, and background rows); those that no player changes are left out."""
+    """Fit a model and build instances of it.
+
+    ``sizes``: how many, and how many background rows. Those that no player changes are left out.
+    """
     rng, (X, y), (n, background) = np.random.default_rng(sum(map(ord, name))), data, sizes
     if not isinstance(way, str):
         X = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
