@@ -143,5 +143,5 @@ class MarginalLikelihood:
             options={"maxiter": max_iter, "ftol": 1e-6},
         )
         weights = self.discrete.add_white(found.x[p + 1 :], self.shares)
-        rho = float(found.x[p])
-        return replace(start, log_scales=found.x[:p], log_rho=rho, log_weights=weights)
+        scales, rho = found.x[:p], float(found.x[p])
+        return replace(start, log_scales=scales, log_rho=rho, log_weights=weights, tie=self.tie)

@@ -99,7 +99,8 @@ class Observations:
         weights = np.array([0.0, 0.0, -5.0 if f.odd else 0.0, -5.0])
         direction = np.full(p, 1 / np.sqrt(p)) if f.odd else None
         noisy = self.noisy or f.endless
-        return Kernel(scales, MIN_LOG_RHO, weights, direction, f.odd, noisy, self.ease, f.tie)
+        tie = f.tie * (1 - degree_of(self.Y, odd=f.odd))
+        return Kernel(scales, MIN_LOG_RHO, weights, direction, f.odd, noisy, self.ease, tie)
 
     @property
     def rounding(self) -> Floats:
