@@ -9,8 +9,8 @@ proportion to how often outputs repeat,
   *white*, free at every mask that was not asked; at least half a row's worth, so that labels which
   are additive as far as was asked are not certain either;
 * the log length-scales have a tighter prior and the bending direction is shorter;
-* main effects are less tied to interactions (`Kernel.tie`). On labels of forests, a tree, neighbours
-  and a support vector machine and on votes, 95 % intervals from 2d + 5 focused queries cover 0.97
+* main effects are less tied to interactions (`Kernel.tie`). On labels of forests, trees, neighbours
+  and support vector machines and on votes, 95 % intervals from 2d + 5 focused queries cover 0.97
   so and 0.92 with the tie of real numbers, at the same errors.
 
 Outputs that repeat no more often than real numbers do are not affected. The constants below were
