@@ -223,7 +223,7 @@ class CoalitionDesign(Design):
         the whole game.
         """
         least = self.end_queries + self.repeat_cost + 2 * (self.d + 1) * self.query_cost
-        return ceiling >= least and super().affords_repeat(ceiling)
+        return ceiling >= min(least, self.everything) and super().affords_repeat(ceiling)
 
     # -- asking --------------------------------------------------------------------------------
 
