@@ -98,3 +98,22 @@ def test_errors_are_smaller_than_those_of_pairs():
         errors.append([np.sum((mean - shapley(table)) ** 2) for mean in means])
     singles, pairs = np.sqrt(np.sum(errors, axis=0))
     assert singles < 0.7 * pairs, (singles, pairs)
+
+
+def test_it_is_said_when_no_row_was_asked_twice():
+    """The repeat of f(x) would leave fewer pairs than players and one more."""
+    few, enough = (explainer().explain(queries=q) for q in (24, 25))
+    assert few.n_queries == 24
+    assert any("no row was asked twice" in note for note in few.notes)
+    assert not few.history.checked
+    assert enough.history.checked
+    assert not any("no row was asked twice" in note for note in enough.notes)
+
+
+@pytest.mark.parametrize(("d", "pairs"), [(20, False), (30, True)])
+def test_many_players_are_asked_in_pairs_from_twice_as_many_queries_on(d, pairs):
+    """d - 1 pairs and f(x) - base are as many equations as players."""
+    w = np.random.default_rng(1).normal(size=d)
+    shap = cx.BayesSHAP(lambda z: np.tanh(z @ w / 3), cx.Masks(d), posterior="gp")
+    assert in_pairs(asked(shap.explain(queries=2 * d))) == pairs
+    assert not in_pairs(asked(shap.explain(queries=2 * d - 1)))
