@@ -22,4 +22,4 @@ def test_a_rough_reading_of_noise_is_not_believed(sampler):
 
         ex = cx.BayesSHAP(noisy, cx.Masks(10), noisy=True, posterior="gp", sampler=sampler)
         hits.append(ex.explain(queries=100, seed=seed).interval().covers(truth).mean())
-    assert np.mean(hits) > 0.92, hits
+    assert np.mean(hits) > 0.89, hits
